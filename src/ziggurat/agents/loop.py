@@ -47,6 +47,14 @@ if TYPE_CHECKING:
 
 _NO_ANSWER = ParsedAnswer(None)
 
+_UNFINISHED = frozenset({"malformed", "paused"})
+
+PAUSES = 10
+"""How often a model that paused may continue within one step."""
+
+REPAIRS = 2
+"""How often the model is asked again within one step when its reply cannot be parsed."""
+
 
 class LoopRun:
     __slots__ = (
@@ -54,7 +62,7 @@ class LoopRun:
         "start", "steering", "steps", "tally", "writer",
     )  # fmt: skip
 
-    def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
+    def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context, instructions: str | None) -> None:
         self.ctx: Context = ctx
         self.conversation: Conversation = Conversation(request.messages)
         self.start: int = len(request.messages)
@@ -71,7 +79,7 @@ class LoopRun:
             from ziggurat.calls.rewrite import rewriters
 
             self.rewriters = rewriters(ctx)
-        self.instructions: str | None = None
+        self.instructions: str | None = instructions
         self.nudges: list[Advice] | None = None
         self.found: set[str] = set()  # tools that the model has searched for
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
@@ -89,19 +97,21 @@ class LoopRun:
             specs = tuple(spec for spec in specs if spec.name not in loop.hidden or spec.name in self.found)
         return ModelRequest(self.conversation.view(), self.instructions, specs, loop.settings, output)
 
-    async def add_offered(self) -> LoopSettings:
-        """Add the tools of sources, which are known now; show those that were found earlier in the conversation."""
+    async def _prepare(self) -> LoopSettings:
+        """Add the tools of sources, which are known now, and those found earlier; call a function for instructions."""
         if self.loop.tools.sources:
             self.loop = await self.loop.with_offered(self.ctx)
         self.loop.check_given(self.ctx)
         if self.loop.hidden:
             for message in self.conversation.log:
-                self.found |= found_in(part for part in message.parts if isinstance(part, ToolResult))
+                self.found |= found_in(message.tool_results)
+        if callable(self.loop.instructions):
+            self.instructions = await self._call_instructions(self.loop.instructions)
         return self.loop
 
-    async def ask_model(self, ctx: Context, path: str) -> ModelResponse:
+    async def _ask_model(self, path: str) -> ModelResponse:
         """Ask the model, after middleware has had a chance to rewrite the conversation, and add its message."""
-        model, name = self.loop.model, self.loop.model_name
+        model, name, ctx = self.loop.model, self.loop.model_name, self.ctx
         if self.rewriters is None:
             response = await ask_model(model, self.request(), ctx.at(path), name)
         else:
@@ -109,7 +119,7 @@ class LoopRun:
         self.conversation.log.append(response.message)
         return response
 
-    def add_results(self, results: tuple[ToolResult, ...]) -> None:
+    def _add_results(self, results: tuple[ToolResult, ...]) -> None:
         log, count_retries = self.conversation.log, self.retries is not None
         for result in results:
             log.append(Message("tool", results if len(results) == 1 else (result,)))
@@ -138,40 +148,26 @@ class LoopRun:
         """Return the messages before the last rewriting, None if there was none."""
         return None if self.rewriters is None else self.rewriters.past()
 
-    def close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
+    def _close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
-            self.add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
+            self._add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
         self.complete = len(self.conversation.log)
 
-    def add_messages(self, messages: Iterable[Message]) -> None:
+    def _add_messages(self, messages: Iterable[Message]) -> None:
         for message in messages:
             self.conversation.append(message)
         self.complete = len(self.conversation.log)
 
-    def take_verdict(self, verdict: Verdict) -> stops.Stop | None:
-        """Return the stop in a policy's verdict; keep a nudge until the step ends."""
-        if not isinstance(verdict, Advice):
-            if verdict is not None and not isinstance(verdict, stops.Stop):
-                raise ConfigurationError(
-                    f"the stop policy {self.loop.policy!r} returned {verdict!r:.200}; it returns a stop of "
-                    "ziggurat.stops, an Advice, or None to continue"
-                )
-            return verdict
-        if self.nudges is None:
-            self.nudges = []
-        self.nudges.append(verdict)
-        return None
-
-    def break_off(self, error: BaseException) -> BaseException:
+    def _break_off(self, error: BaseException) -> BaseException:
         """Return the error that ends the run, whose end is as it says."""
         record = journal_of(self.ctx).find(f"{self.ctx.path}/step-{self.steps}/model")
         if self.steps and not (record and (record.made or any(tried.spent for tried in record.tries))):
             self.steps -= 1  # its model was not called
-        self.end(stops.stop_of(error))
+        self._end(stops.stop_of(error))
         return error
 
-    def end(self, stop: stops.Stop, answer: ParsedAnswer = _NO_ANSWER) -> AgentRun:
+    def _end(self, stop: stops.Stop, answer: ParsedAnswer = _NO_ANSWER) -> AgentRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
@@ -196,14 +192,174 @@ class LoopRun:
         )
         return run
 
+    async def take_steps_within(self, seconds: float) -> AgentRun:
+        used_up = journal_of(self.ctx).watch.elapsed - self.tally.began  # by earlier processes
+        limit = self.ctx.limit(seconds - used_up)
+        async with limit as self.ctx:
+            limit.seconds = seconds  # errors name the whole limit, not the rest that earlier processes left
+            return await self.take_steps()
 
-_UNFINISHED = frozenset({"malformed", "paused"})
+    async def take_steps(self) -> AgentRun:
+        settings, ctx = self.loop, self.ctx
+        policy, checks_answers = settings.policy, settings.output is not None or settings.validator is not None
+        steered = self.steering
+        attended = ctx.emit is not SILENCE or steered is not None or self.writer is not None or held() != ()
+        task = asyncio.current_task()
+        cancels = 0 if task is None else task.cancelling()
+        try:
+            if settings.tools.sources or callable(settings.instructions) or APPROVALS in ctx.scope:
+                settings = await self._prepare()
+            while True:
+                self.steps += 1
+                if attended:
+                    await self._begin_step()
+                response = await self._ask_model(f"step-{self.steps}/model")
+                answer: ParsedAnswer | None = None
+                if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
+                    response, answer = await self._usable_reply(response)
+                calls = tool_calls_of(response.message)
+                natural = None if calls else stops.natural_end(response.finish)
+                end = natural if answer is None else end_of(response, settings.output)
+                stop = end if policy is None else self._verdict(policy.on_response, response, end) or end
+                if steered is not None:
+                    stop = await self._continue_steered(steered, response, answer, stop)
+                elif stop is not None:
+                    self._close_step(calls, answer, "the run ended before")
+                else:
+                    self._add_results(await call_tools(settings.tools, calls, ctx, f"step-{self.steps}"))
+                    stop = self._judge_step(response)
+                if ctx.emit is not SILENCE or self.nudges is not None:
+                    await self._end_step(stop)
+                if stop is not None:
+                    if answer is None:  # the response was not read: its text may be the answer
+                        answer = ParsedAnswer(response.message.text if settings.output is None and not calls else None)
+                    return self._end(stop, answer)
+                if swallowed_cancellation(task, cancels):
+                    raise asyncio.CancelledError
+        except BaseException as raised:  # noqa: BLE001 - raised again
+            raise self._break_off(contained(raised, task))  # noqa: B904 - it has its cause already
 
-PAUSES = 10
-"""How often a model that paused may continue within one step."""
+    async def _begin_step(self) -> None:
+        """Save the previous step to the session, apply steering, and emit the start of the step."""
+        ctx = self.ctx
+        if held():
+            await take_back(ctx.watch)
+        if self.writer is not None and self.steps > 1:
+            await self.writer.step(self)
+        if self.steering is not None:
+            try:
+                self._add_messages(await self.steering.before(self.steps))
+            except StoppedAfterStep:
+                self.steps -= 1
+                raise
+        if ctx.emit is not SILENCE:
+            await ctx.emit(StepStarted(f"{ctx.path}/step-{self.steps}", self.steps))
 
-REPAIRS = 2
-"""How often the model is asked again within one step when its reply cannot be parsed."""
+    async def _continue_steered(
+        self, steering: Steering, response: ModelResponse, answer: ParsedAnswer | None, stop: stops.Stop | None
+    ) -> stops.Stop | None:
+        """Continue after a response in a run that can be steered; return why it stops, if it does."""
+        calls = response.message.tool_calls
+        ended = (stops.Completed, stops.Incomplete)
+        may_go_on = self.steps < self.loop.max_steps and (stop is None or isinstance(stop, ended))
+        redirected = may_go_on and await steering.upon_response(self.steps)
+        if stop is not None:
+            self._close_step(calls, answer, "the run ended before")
+            if may_go_on and steering.waits:
+                return None
+        elif redirected:
+            self._close_step(calls, None, REDIRECTED)
+        else:
+            make = partial(call_tools, self.loop.tools, calls, self.ctx, f"step-{self.steps}")
+            results = await steering.until_redirected(self.steps, make)
+            self._add_results(await make(REDIRECTED) if results is None else results)
+            stop = self._judge_step(response)
+        if stop is not None:
+            steering.ends()
+        return stop
+
+    def _judge_step(self, response: ModelResponse) -> stops.Stop | None:
+        policy = self.loop.policy
+        stop = None if policy is None else self._verdict(policy.on_step, response)
+        if stop is None and self.tally.budgets:
+            stop = self.tally.budget_reached(journal_of(self.ctx), f"{self.ctx.path}/step-{self.steps + 1}/model")
+        if stop is None and self.steps >= self.loop.max_steps:
+            return stops.MaxSteps(self.loop.max_steps)
+        return stop
+
+    async def _end_step(self, stop: stops.Stop | None) -> None:
+        """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
+        ctx, nudges, self.nudges = self.ctx, self.nudges or (), None
+        for event in (event for nudge in nudges for event in nudge.events):
+            if ctx.emit is not SILENCE:
+                await ctx.emit(event)
+        text = "\n".join(text for nudge in nudges for text in nudge.texts)
+        if text and stop is None:
+            message = Message("user", (Text(text),), None, "runtime")
+            self._add_messages([await ctx.at(f"step-{self.steps}/nudge").note("nudge", message)])
+        if ctx.emit is not SILENCE:
+            await ctx.emit(StepEnded(f"{ctx.path}/step-{self.steps}", self.steps))
+
+    async def _usable_reply(self, response: ModelResponse) -> tuple[ModelResponse, ParsedAnswer | None]:
+        """Return the first usable reply, asking again up to a limit, and the answer it gives."""
+        settings, step = self.loop, f"step-{self.steps}"
+        bound = REPAIRS if settings.output is None else settings.output.retries
+        tries = 1
+        pauses = 0
+        while True:
+            calls = response.message.tool_calls
+            if response.finish == "paused" and not calls and pauses < PAUSES:
+                pauses += 1
+                response = await self._ask_model(f"{step}/model#{tries + pauses}")
+                continue
+            with noting_mistakes():  # errors of the code of the output's type
+                fault, answer = judge_reply(response, settings.output)
+            if fault is None and settings.validator is not None:
+                final = final_answer_in(response, settings.output) if answer is None else answer
+                if final is not None and isinstance(end_of(response, settings.output), stops.Completed):
+                    at = self.ctx.at(f"{step}/output-{tries}")
+                    fault, answer = await validate_answer(settings.validator, final, settings.output, at)
+            if fault is None:
+                return response, answer
+            if tries > bound:
+                self._add_results(not_executed(calls, "the reply was not accepted"))
+                raise ModelError(f"the model's reply was not usable after {tries} tries: {fault}")
+            self._add_results(refuse_calls(calls, fault))
+            if not calls:
+                self.conversation.append(repair_message(fault))
+            tries += 1
+            response = await self._ask_model(f"{step}/model#{tries + pauses}")
+
+    async def _call_instructions(self, instructions: Callable[[Context], str | Awaitable[str]]) -> str | None:
+        """Call the user's function for the instructions, once per run."""
+        ctx = self.ctx
+        with noting_mistakes(), running(ctx.at("instructions")):  # an agent that it calls is a part of this run
+            answer = instructions(ctx)
+            text = await answer if isinstance(answer, Awaitable) else answer
+        if text is not None and not isinstance(text, str):
+            raise ConfigurationError(f"the function instructions= of {ctx.path} returns text, got {text!r:.100}")
+        return _add_output_rules(text, self.loop.output)
+
+    def _verdict(
+        self, judge: Callable[[Progress], Verdict], response: ModelResponse, end: stops.Stop | None = None
+    ) -> stops.Stop | None:
+        """Return the stop in a policy's verdict, or None; `end` is why the response stops the run, if it does.
+
+        A nudge is kept until the step ends.
+        """
+        usage, calls = self.tally.usage, self.tally.tool_calls
+        progress = Progress(self.steps, response, usage, calls, self.ctx, self.results, self.loop.tools, end)
+        with noting_mistakes():
+            verdict = judge(progress)
+            if isinstance(verdict, Advice):
+                self.nudges = [*(self.nudges or ()), verdict]
+                return None
+            if verdict is not None and not isinstance(verdict, stops.Stop):
+                raise ConfigurationError(
+                    f"the stop policy {self.loop.policy!r} returned {verdict!r:.200}; it returns a stop of "
+                    "ziggurat.stops, an Advice, or None to continue"
+                )
+            return verdict
 
 
 class AgentLoop:
@@ -221,183 +377,9 @@ class AgentLoop:
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
         """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
-        run = LoopRun(self.settings, request, ctx)
-        steps = self._steps(run, ctx) if self.settings.timeout is None else self._steps_within(run, ctx)
+        run = LoopRun(self.settings, request, ctx, self._text)
+        steps = run.take_steps() if self.settings.timeout is None else run.take_steps_within(self.settings.timeout)
         return steps if run.steering is None else _await_steered(steps, ctx)
-
-    async def _steps_within(self, run: LoopRun, ctx: Context) -> AgentRun:
-        allowed = self.settings.timeout or 0.0
-        used_up = journal_of(ctx).watch.elapsed - run.tally.began  # by earlier processes
-        limit = ctx.limit(allowed - used_up)
-        async with limit as limited:
-            limit.seconds = allowed  # errors name the whole limit, not the rest that earlier processes left
-            return await self._steps(run, limited)
-
-    async def _steps(self, run: LoopRun, ctx: Context) -> AgentRun:
-        settings = run.loop  # those of the agent, perhaps with tools that its team adds
-        policy, checks_answers = settings.policy, settings.output is not None or settings.validator is not None
-        steered = run.steering
-        attended = ctx.emit is not SILENCE or steered is not None or run.writer is not None or held() != ()
-        task = asyncio.current_task()
-        cancels = 0 if task is None else task.cancelling()
-        try:
-            if settings.tools.sources or APPROVALS in ctx.scope:
-                settings = await run.add_offered()
-            run.instructions = self._text if not callable(settings.instructions) else await self._call_instructions(ctx)
-            while True:
-                run.steps += 1
-                if attended:
-                    await self._begin_step(run, ctx)
-                response = await run.ask_model(ctx, f"step-{run.steps}/model")
-                answer: ParsedAnswer | None = None
-                if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
-                    response, answer = await self._usable_reply(run, response, ctx)
-                calls = tool_calls_of(response.message)
-                natural = None if calls else stops.natural_end(response.finish)
-                end = natural if answer is None else end_of(response, settings.output)
-                stop = end if policy is None else self._verdict(policy.on_response, run, response, end) or end
-                if steered is not None:
-                    stop = await self._continue_steered(run, steered, response, ctx, answer, stop)
-                elif stop is not None:
-                    run.close_step(calls, answer, "the run ended before")
-                else:
-                    run.add_results(await call_tools(settings.tools, calls, ctx, f"step-{run.steps}"))
-                    stop = self._judge_step(run, response)
-                if ctx.emit is not SILENCE or run.nudges is not None:
-                    await self._end_step(run, ctx, stop)
-                if stop is not None:
-                    if answer is None:  # the response was not read: its text may be the answer
-                        answer = ParsedAnswer(response.message.text if settings.output is None and not calls else None)
-                    return run.end(stop, answer)
-                if swallowed_cancellation(task, cancels):
-                    raise asyncio.CancelledError
-        except BaseException as raised:  # noqa: BLE001 - raised again
-            raise run.break_off(contained(raised, task))  # noqa: B904 - it has its cause already
-
-    async def _begin_step(self, run: LoopRun, ctx: Context) -> None:
-        """Save the previous step to the session, apply steering, and emit the start of the step."""
-        if held():
-            await take_back(ctx.watch)
-        if run.writer is not None and run.steps > 1:
-            await run.writer.step(run)
-        if run.steering is not None:
-            try:
-                run.add_messages(await run.steering.before(run.steps))
-            except StoppedAfterStep:
-                run.steps -= 1
-                raise
-        if ctx.emit is not SILENCE:
-            await ctx.emit(StepStarted(f"{ctx.path}/step-{run.steps}", run.steps))
-
-    async def _continue_steered(
-        self,
-        run: LoopRun,
-        steering: Steering,
-        response: ModelResponse,
-        ctx: Context,
-        answer: ParsedAnswer | None,
-        stop: stops.Stop | None,
-    ) -> stops.Stop | None:
-        """Continue after a response in a run that can be steered; return why it stops, if it does."""
-        calls = response.message.tool_calls
-        ended = (stops.Completed, stops.Incomplete)
-        may_go_on = run.steps < run.loop.max_steps and (stop is None or isinstance(stop, ended))
-        redirected = may_go_on and await steering.upon_response(run.steps)
-        if stop is not None:
-            run.close_step(calls, answer, "the run ended before")
-            if may_go_on and steering.waits:
-                return None
-        elif redirected:
-            run.close_step(calls, None, REDIRECTED)
-        else:
-            box, step = run.loop.tools, f"step-{run.steps}"
-            results = await steering.until_redirected(run.steps, partial(call_tools, box, calls, ctx, step))
-            if results is None:
-                results = await call_tools(box, calls, ctx, step, REDIRECTED)
-            run.add_results(results)
-            stop = self._judge_step(run, response)
-        if stop is not None:
-            steering.ends()
-        return stop
-
-    def _judge_step(self, run: LoopRun, response: ModelResponse) -> stops.Stop | None:
-        policy = run.loop.policy
-        stop = None if policy is None else self._verdict(policy.on_step, run, response)
-        if stop is None and run.tally.budgets:
-            stop = run.tally.budget_reached(journal_of(run.ctx), f"{run.ctx.path}/step-{run.steps + 1}/model")
-        if stop is None and run.steps >= run.loop.max_steps:
-            return stops.MaxSteps(run.loop.max_steps)
-        return stop
-
-    async def _end_step(self, run: LoopRun, ctx: Context, stop: stops.Stop | None) -> None:
-        """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
-        nudges, run.nudges = run.nudges or (), None
-        for event in (event for nudge in nudges for event in nudge.events):
-            if ctx.emit is not SILENCE:
-                await ctx.emit(event)
-        text = "\n".join(text for nudge in nudges for text in nudge.texts)
-        if text and stop is None:
-            message = Message("user", (Text(text),), None, "runtime")
-            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").note("nudge", message)])
-        if ctx.emit is not SILENCE:
-            await ctx.emit(StepEnded(f"{ctx.path}/step-{run.steps}", run.steps))
-
-    async def _usable_reply(
-        self, run: LoopRun, response: ModelResponse, ctx: Context
-    ) -> tuple[ModelResponse, ParsedAnswer | None]:
-        """Return the first usable reply, asking again up to a limit, and the answer it gives."""
-        settings, step = self.settings, f"step-{run.steps}"
-        bound = REPAIRS if settings.output is None else settings.output.retries
-        tries = 1
-        pauses = 0
-        while True:
-            calls = response.message.tool_calls
-            if response.finish == "paused" and not calls and pauses < PAUSES:
-                pauses += 1
-                response = await run.ask_model(ctx, f"{step}/model#{tries + pauses}")
-                continue
-            with noting_mistakes():  # errors of the code of the output's type
-                fault, answer = judge_reply(response, settings.output)
-            if fault is None and settings.validator is not None:
-                final = final_answer_in(response, settings.output) if answer is None else answer
-                if final is not None and isinstance(end_of(response, settings.output), stops.Completed):
-                    at = ctx.at(f"{step}/output-{tries}")
-                    fault, answer = await validate_answer(settings.validator, final, settings.output, at)
-            if fault is None:
-                return response, answer
-            if tries > bound:
-                run.add_results(not_executed(calls, "the reply was not accepted"))
-                raise ModelError(f"the model's reply was not usable after {tries} tries: {fault}")
-            run.add_results(refuse_calls(calls, fault))
-            if not calls:
-                run.conversation.append(repair_message(fault))
-            tries += 1
-            response = await run.ask_model(ctx, f"{step}/model#{tries + pauses}")
-
-    async def _call_instructions(self, ctx: Context) -> str | None:
-        """Call the user's function for the instructions, once per run."""
-        instructions = self.settings.instructions
-        assert callable(instructions)
-        with noting_mistakes(), running(ctx.at("instructions")):  # an agent that it calls is a part of this run
-            answer = instructions(ctx)
-            text = await answer if isinstance(answer, Awaitable) else answer
-        if text is not None and not isinstance(text, str):
-            raise ConfigurationError(f"the function instructions= of {ctx.path} returns text, got {text!r:.100}")
-        return _add_output_rules(text, self.settings.output)
-
-    def _verdict(
-        self,
-        judge: Callable[[Progress], Verdict],
-        run: LoopRun,
-        response: ModelResponse,
-        end: stops.Stop | None = None,
-    ) -> stops.Stop | None:
-        """Return why a policy stops the run, or None; `end` is why the response does, if it does."""
-        tally = run.tally
-        calls, box = tally.tool_calls, run.loop.tools
-        progress = Progress(run.steps, response, tally.usage, calls, run.ctx, run.results, box, end)
-        with noting_mistakes():
-            return run.take_verdict(judge(progress))
 
 
 async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
