@@ -138,10 +138,10 @@ def test_a_size_grows_with_the_log_and_is_the_same_whenever_it_is_asked_for(log:
     rolling = []
     for message in log:
         conversation.append(message)
-        rolling.append(conversation.size(len(conversation)))
+        rolling.append(conversation.view().size())
     assert rolling == sorted(rolling)
-    assert rolling == [Conversation(log[: length + 1]).size(length + 1) for length in range(len(log))]
-    assert conversation.size(0) == 0
+    assert rolling == [Conversation(log[: length + 1]).view().size() for length in range(len(log))]
+    assert conversation.view().first(0).size() == 0
 
 
 def call(*ids: str) -> Message:

@@ -105,7 +105,7 @@ class Rewriters:
             self._fixed = request_tokens(request) - request.messages.size() // 4
         counted, length = self._measured
         if counted:
-            tokens = counted + (request.messages.size() - run.conversation.size(length)) // 4
+            tokens = counted + (request.messages.size() - run.conversation.view().first(length).size()) // 4
         else:
             tokens = self._fixed + request.messages.size() // 4
         return RewriteRequest(messages, model, tokens, self._fixed, self._turns, fact(model, WINDOW))

@@ -186,14 +186,6 @@ class Conversation(Struct, eq=False, gc=False):
         self.beginning = other = other.first(shared(other[:], self.log))
         other.give(self)
 
-    def size(self, length: int) -> int:
-        if self._sizes is None:
-            self._sizes = [0]
-        sizes = self._sizes
-        while len(sizes) <= length:
-            sizes.append(sizes[-1] + _size_of(self.log[len(sizes) - 1].parts))
-        return sizes[length]
-
 
 class Transcript(Sequence[Message]):
     """An immutable view of the first messages of a conversation; cheap to make at any length."""
@@ -293,8 +285,14 @@ class Transcript(Sequence[Message]):
         return noted
 
     def size(self) -> int:
-        """Return the approximate size of all its messages in characters."""
-        return self._conversation.size(self._length)
+        """Return the approximate size of all its messages in characters; each message is measured once."""
+        conversation = self._conversation
+        if conversation._sizes is None:
+            conversation._sizes = [0]
+        sizes = conversation._sizes
+        while len(sizes) <= self._length:
+            sizes.append(sizes[-1] + _size_of(conversation.log[len(sizes) - 1].parts))
+        return sizes[self._length]
 
     def holds(self, thought: Thinking) -> bool:
         """Return whether one of its messages has this thought; each message of a conversation is searched once."""
