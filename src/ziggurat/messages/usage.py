@@ -91,7 +91,7 @@ def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
     if len(usages) == 1:
         return msgspec.structs.replace(usages[0], model="") if usages[0].model else usages[0]
-    figures: dict[str, int] = {}
+    figures: dict[str, Any] = {}
     for name in _FIGURES:
         known = [figure for each in usages if (figure := getattr(each, name)) is not None]
         if known:
