@@ -326,10 +326,9 @@ async def call_tools(
     box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: str = ""
 ) -> tuple[ToolResult, ...]:
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
-    if len(calls) == 1 and not unwanted:
-        results: tuple[ToolResult, ...] = (
-            await act(box, calls[0], contexts[0]),
-        )  # in this task, as nothing runs beside it
+    results: tuple[ToolResult, ...]
+    if len(calls) == 1 and not unwanted:  # in this task, as nothing runs beside it
+        results = (await act(box, calls[0], contexts[0]),)
     else:
         results = await _call_together(box, calls, contexts, ctx, unwanted)
     if box.on_error == "raise":
