@@ -31,12 +31,6 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
-HOOKS = (
-    "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "before_tool",
-    "on_tool_delta", "after_tool", "on_error", "on_record", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
-)  # fmt: skip
-
-
 PASSES: dict[str, type | tuple[type, ...]] = {
     "before_agent": AgentRequest,
     "wrap_agent": AgentRun,
@@ -54,6 +48,8 @@ PASSES: dict[str, type | tuple[type, ...]] = {
     "on_error": object,
 }
 """What each hook passes on."""
+
+HOOKS = (*PASSES, "on_record")
 
 _TAKES: dict[str, type] = {"wrap_agent": AgentRequest, "wrap_model": ModelRequest}
 """What the services in these wraps take."""

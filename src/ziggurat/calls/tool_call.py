@@ -317,11 +317,6 @@ class _LiveCall(Struct, eq=False):
         return Intent(self.ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown)
 
 
-def _grace(ctx: Context) -> float:
-    # Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
-    return GRACE if ctx.deadline is None else 1.25 * GRACE
-
-
 async def call_tools(
     box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: str = ""
 ) -> tuple[ToolResult, ...]:
@@ -357,9 +352,11 @@ async def _call_together(
         from ziggurat.layers.concurrency_limit import Bulkhead  # most batches have no limit
 
         slots = Bulkhead(box.concurrency, queue=len(calls))
+    # Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
+    grace = GRACE if ctx.deadline is None else 1.25 * GRACE
     fan_out: FanOut[ToolResult] = FanOut(
         [partial(make, call, at) for call, at in zip(calls, contexts, strict=True)],
-        partial(end_tasks, ctx=ctx, name="a batch of tool calls", grace=_grace(ctx)),
+        partial(end_tasks, ctx=ctx, name="a batch of tool calls", grace=grace),
         ctx,
         slots=slots,
         enough=None if box.join == "join_all" else enough,
