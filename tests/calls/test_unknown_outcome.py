@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import permutations
 from typing import Any, cast
 
 import httpx
@@ -27,7 +28,7 @@ from ziggurat import (
     tool,
 )
 from ziggurat.agents import DidNotHappen, Environment, Happened
-from ziggurat.errors import InvalidArguments, ModelError, NotRepeatable
+from ziggurat.errors import Denied, InvalidArguments, ModelError, NotRepeatable
 from ziggurat.flows import flow, step
 from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
@@ -458,3 +459,9 @@ def test_a_call_that_its_batch_cuts_off_while_it_acts_is_unknown(interrupted: In
 def test_what_is_lost_and_what_is_known() -> None:
     errors = {name: make() for name, make in {**LOST, **KNOWN}.items() if name != "hangs"}
     assert [name for name, error in errors.items() if is_lost(error)] == [name for name in errors if name in LOST]
+
+
+@pytest.mark.parametrize("order", [*permutations([ConnectionError(), ValueError("no"), Denied("no")])])
+def test_a_group_is_lost_if_one_of_its_errors_is(order: tuple[Exception, ...]) -> None:
+    assert is_lost(ExceptionGroup("several", order))
+    assert not is_lost(ExceptionGroup("several", [each for each in order if not isinstance(each, ConnectionError)]))

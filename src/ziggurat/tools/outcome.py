@@ -1,7 +1,7 @@
 """Whether a failed call of a tool that acts once only may have taken effect."""
 
 from asyncio import CancelledError
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from typing import Any
 
 from ziggurat.core.errors import (
@@ -31,25 +31,22 @@ _DEPTH = 20
 
 def is_lost(error: BaseException) -> bool:
     """Return whether an error leaves the outcome of a call unknown: a timeout, a broken connection, or a crash."""
-    waiting: list[BaseException | None] = [error]
+    waiting = [error]
     for _ in range(_DEPTH):
-        seen = waiting.pop() if waiting else None
-        if seen is None:
+        if not waiting:
             break
+        seen = waiting.pop()
         if _is_lost_itself(seen):
             return True
-        if isinstance(seen, ToolError):
-            waiting += _endings([seen.__cause__])
+        causes: list[BaseException | None] = []
+        if isinstance(seen, ToolError):  # made of what is no exception of a call, such as SystemExit, or of another
+            causes = [None if isinstance(seen.__cause__, Exception) else seen.__cause__]
         elif isinstance(seen, BaseExceptionGroup):
-            waiting += seen.exceptions
+            causes = [*seen.exceptions]
         elif not isinstance(seen, _ANSWERS):
-            waiting.append(seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__))
+            causes = [seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)]
+        waiting += [each for each in causes if each is not None]
     return False
-
-
-def _endings(causes: Iterable[BaseException | None]) -> list[BaseException]:
-    """Return those that are no exceptions of a call, such as SystemExit or a cancellation of its own."""
-    return [each for each in causes if each is not None and not isinstance(each, Exception)]
 
 
 def _is_lost_itself(error: BaseException) -> bool:
