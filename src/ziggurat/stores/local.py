@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
 
@@ -52,7 +52,7 @@ class LocalLive:
             if not readers:
                 self._readers.pop(log, None)
 
-    async def watched(self, logs: Sequence[str]) -> Collection[str]:
+    async def watched(self, logs: Sequence[str]) -> list[str]:
         return [log for log in logs if log in self._readers]
 
     @asynccontextmanager
@@ -151,7 +151,7 @@ class InMemoryStore:
         release: bool = False,
         due: float | None = None,
         read: int | None = None,
-    ) -> "asyncio.Future[None]":
+    ) -> Awaitable[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             self._append(log, epoch, rows, blobs or {}, release, due, read)
