@@ -18,8 +18,8 @@ from tests.faults.apsw_files import Files, connector
 from tests.faults.world import QUICK, Ledger, World, finish
 from ziggurat.databases.files import Disk
 from ziggurat.journal import LogInfo, Row, Store, accept_loss
+from ziggurat.journal.rows import lines_of, read_rows
 from ziggurat.journal.store import chained, run_log
-from ziggurat.journal.writer import lines_of, read_rows
 from ziggurat.messages import stops
 from ziggurat.stores import FileStore, SqliteStore
 from ziggurat.testing import HandClock

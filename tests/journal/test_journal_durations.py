@@ -1,7 +1,7 @@
 """The time that each composite of a record has worked."""
 
 from ziggurat.journal.entries import Ended, Entered, JournalEntry, Opened, Pending, Result
-from ziggurat.journal.record import Durations
+from ziggurat.journal.index import Durations
 
 
 def _opened() -> Opened:

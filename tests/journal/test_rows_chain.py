@@ -17,8 +17,8 @@ from tests.wrong import wrong
 from ziggurat import Agent, Approve, ConfigurationError, Deny, ZigguratError, tool, user
 from ziggurat.errors import JournalCorrupt
 from ziggurat.journal import Row, Store
+from ziggurat.journal.rows import KEY, DigestChain, Key, chain_of, read_rows
 from ziggurat.journal.store import chained, run_log, session_log
-from ziggurat.journal.writer import KEY, DigestChain, Key, chain_of, read_rows
 from ziggurat.stores import InMemoryStore, Session, connect
 from ziggurat.tools import tool_call
 

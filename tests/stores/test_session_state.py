@@ -6,7 +6,7 @@ import pytest
 
 from tests.samples import SEED, amount
 from ziggurat import ToolCall, ToolResult, user
-from ziggurat.journal.writer import DigestChain
+from ziggurat.journal.rows import DigestChain
 from ziggurat.messages import assistant, tool_message
 from ziggurat.stores.session_log import (
     AddedItem,

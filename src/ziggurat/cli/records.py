@@ -13,8 +13,8 @@ from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.similar import similar
 from ziggurat.core.visible import visible_line
 from ziggurat.journal.entries import Opened
+from ziggurat.journal.rows import accept_loss as accept_loss_of
 from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, session_log
-from ziggurat.journal.writer import accept_loss as accept_loss_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.formatting import call_text, plural, shortened

@@ -116,7 +116,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.journal": {
         "journal.journal": "LocalJournal",
         "journal.store": "LogInfo Queue Row Send Store",
-        "journal.writer": "accept_loss",
+        "journal.rows": "accept_loss",
     },
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",

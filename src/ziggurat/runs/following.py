@@ -13,8 +13,8 @@ from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.event import Event, Skipped
 from ziggurat.core.settings import implements
 from ziggurat.journal.entries import ConversationReader
+from ziggurat.journal.rows import known_run, lines_of, read_rows
 from ziggurat.journal.store import LiveMessages, LiveReader, Store, SupportsChangeSignal, run_log
-from ziggurat.journal.writer import known_run, lines_of, read_rows
 from ziggurat.messages.events import AnyEvent
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.stores.records import reader_of

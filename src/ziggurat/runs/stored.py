@@ -15,8 +15,9 @@ from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, write_entry
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.rows import chain_of, known_run
 from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogInfo, Send, Store, run_log
-from ziggurat.journal.writer import LogWriter, chain_of, known_run
+from ziggurat.journal.writer import LogWriter
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
 from ziggurat.runs.control import EventBroadcast, RunControl, SubscribedItem, Unread
 from ziggurat.runs.following import LiveBatch, followed

@@ -15,8 +15,8 @@ from ziggurat.databases.address import (
     without_secrets,
 )
 from ziggurat.databases.writer import closed_when_unused
+from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import Store
-from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.local import InMemoryStore
 
 _KNOWN = (

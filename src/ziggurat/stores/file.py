@@ -21,8 +21,8 @@ from ziggurat.databases.files import Disk, read_private
 from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
+from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, InboxItem, LogFilters, LogInfo, Row
-from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.file_log import (
     UNREADABLE,
     KnownInbox,

@@ -24,6 +24,7 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
+from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import (
     UNFINISHED,
     Claim,
@@ -35,7 +36,6 @@ from ziggurat.journal.store import (
     labels_text,
     loss,
 )
-from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores import postgres_statements as sql
 from ziggurat.stores.postgres_listener import PostgresListener, PostgresLive
 from ziggurat.stores.postgres_statements import Append, write

@@ -10,8 +10,8 @@ from ziggurat.core.codec import decode
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.journal.entries import BEGINNING, ConversationReader, Earlier, JournalEntry, read_entries, read_entry
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.rows import chain_of, known_run, lines_of, read_rows
 from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
-from ziggurat.journal.writer import chain_of, known_run, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Transcript, made_of
 from ziggurat.stores.session import state_of

@@ -14,8 +14,8 @@ from ziggurat.core.log import logger
 from ziggurat.core.path import ID, check_new_id, is_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.core.tasks import ring
+from ziggurat.journal.rows import chain_of
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
-from ziggurat.journal.writer import chain_of
 from ziggurat.messages.items import RunItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.session_log import (

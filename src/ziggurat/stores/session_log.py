@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.codec import encode
+from ziggurat.journal.rows import DigestChain
 from ziggurat.journal.store import Row
-from ziggurat.journal.writer import DigestChain
 from ziggurat.messages.conversation import Conversation, Transcript, add_without_repeats, without_repeats
 from ziggurat.messages.items import RunItem, handoff_in, items_to_messages, messages_to_items
 from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, tool_message

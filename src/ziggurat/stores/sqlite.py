@@ -29,6 +29,7 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
 from ziggurat.databases.writer import Job, Writer
+from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import (
     AGING,
     UNFINISHED,
@@ -43,7 +44,6 @@ from ziggurat.journal.store import (
     labels_text,
     loss,
 )
-from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.live_folder import LiveFolder
 
 T = TypeVar("T")
