@@ -311,7 +311,7 @@ def _line_type(kind: type[JournalEntry]) -> type[Struct]:
     """Return a class to decode a line of this kind of entry, with user values as raw JSON."""
     fields: list[tuple[str, object, object]] = []
     for field in msgspec.structs.fields(kind):
-        value_type = Raw if field.name in _RAW else list[Raw] if field.name == "spent" else field.type
+        value_type = Raw if field.name in _RAW else tuple[Raw, ...] if field.name == "spent" else field.type
         fields.append((field.name, value_type, field.default))
     definitions = [each[:2] if each[2] is msgspec.NODEFAULT else each for each in fields]
     definitions.append(("earlier", Earlier | None, None))
@@ -353,7 +353,7 @@ def _read(line: bytes) -> tuple[JournalEntry, Earlier | None]:
         raise JournalCorrupt(f"not an entry of a journal: {error}") from error
     *fields, earlier = msgspec.structs.astuple(read)
     kind: Callable[..., JournalEntry] = _KINDS[type(read).__name__]
-    return kind(*(tuple(each) if isinstance(each, list) else each for each in fields)), earlier
+    return kind(*fields), earlier
 
 
 def as_error(recorded: object) -> Exception:

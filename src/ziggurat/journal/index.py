@@ -22,21 +22,11 @@ from ziggurat.journal.entries import (
     Unanswered,
 )
 
+_NONE = Raw(b"null")
+
 
 class _WithUsage(Struct):
-    usage: Raw = Raw(b"null")
-
-
-def _cost_of(tried: Tried) -> list[object]:
-    if not isinstance(tried, Result):
-        return [*tried.spent]
-    if isinstance(tried.value, Raw):
-        is_object = bytes(memoryview(tried.value)).startswith(b"{")
-        raw = decode(tried.value, _WithUsage).usage if is_object else None
-        usage = None if raw is None or bytes(memoryview(raw)) == b"null" else raw
-    else:
-        usage = getattr(tried.value, "usage", None)
-    return [*tried.spent] if usage is None else [*tried.spent, usage]
+    usage: Raw = _NONE
 
 
 class RecordIndex:
@@ -66,10 +56,17 @@ class RecordIndex:
 
     def costs(self, tried: Tried) -> list[object]:
         """Return the usage in a try of a call, with that of lost ones, or the try itself if it has none."""
-        # A composite has none, as its parts have it.
-        path = tried.path
-        composite = self.is_entered(path) and (path in self._entered or not is_model_call(path))
-        return (not composite and _cost_of(tried)) or [tried]
+        self._look()
+        path, costs = tried.path, [*tried.spent]
+        if path in self._above and (path in self._entered or not is_model_call(path)):
+            return [tried]  # a composite has none, as its parts have it
+        if isinstance(tried, Result):
+            value, usage = tried.value, getattr(tried.value, "usage", None)
+            if isinstance(value, Raw) and bytes(memoryview(value)).startswith(b"{"):
+                usage = decode(value, _WithUsage).usage
+            if usage is not None and usage != _NONE:
+                costs.append(usage)
+        return costs or [tried]
 
     def tries_below(self, path: str, until: JournalEntry | None) -> Iterator[Tried]:
         """Yield the tries of the calls below a path that were recorded before an entry."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import cast
 
 import msgspec
 from msgspec import Struct
@@ -18,10 +19,10 @@ from ziggurat.journal.store import (
     LogInfo,
     Row,
     Store,
+    SupportsLogMarks,
     acknowledged_in,
     chained,
     loss,
-    memory_of,
     run_log,
 )
 
@@ -221,9 +222,8 @@ async def accept_loss(store: Store, log: NonEmptyText, *, clock: Clock = SYSTEM_
         LeaseHeld: another process drives the run.
         JournalCorrupt: an entry further back is damaged.
     """
-    memory = memory_of(store)
-    mark = None if memory is None else await memory.acknowledged(log)
-    if memory is None or mark is None:
+    mark = await acknowledged_in(store, log)
+    if mark is None:
         return range(0)
     try:
         await store.find(log)
@@ -238,7 +238,7 @@ async def accept_loss(store: Store, log: NonEmptyText, *, clock: Clock = SYSTEM_
         if 0 < len(rows) < mark.number:
             data = write_entry(LossAccepted("", mark.number, clock.now()))
             digest = chain_of(store).link(log, rows[-1].digest, data)
-            await memory.accept_loss(log, epoch, [Row(len(rows) + 1, digest, data)])
+            await cast("SupportsLogMarks", store).accept_loss(log, epoch, [Row(len(rows) + 1, digest, data)])
     finally:
         await store.release(log, epoch)
     if not rows:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Protocol, TypedDict, Unpack, cast, runtime_ch
 
 from msgspec import Meta, Struct
 
-from ziggurat.core.codec import canonical, decode, encode
+from ziggurat.core.codec import canonical, encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MailboxFull
 from ziggurat.core.path import next_id
 from ziggurat.core.settings import implements
@@ -332,13 +332,9 @@ class SupportsLogMarks(Protocol):
         """
 
 
-def memory_of(store: Store) -> SupportsLogMarks | None:
-    return cast("SupportsLogMarks", store) if implements(store, SupportsLogMarks) else None
-
-
 async def acknowledged_in(store: Store, log: str) -> LogMark | None:
-    memory = memory_of(store)
-    return None if memory is None else await memory.acknowledged(log)
+    """Return the last acknowledged row of a log, None if it is unknown; a store with one is a `SupportsLogMarks`."""
+    return await cast("SupportsLogMarks", store).acknowledged(log) if implements(store, SupportsLogMarks) else None
 
 
 def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:
@@ -374,10 +370,6 @@ def labels_text(labels: Mapping[str, object]) -> str:
     # JSON has no line breaks within a text, so a line that is found is a label, and never a part of a value.
     lines = "\n,\n".join(label_lines(labels))
     return f"{{\n{lines}\n}}" if labels else "{}"
-
-
-def labels_in(text: str) -> dict[str, Any]:
-    return decode(text, dict[str, Any])
 
 
 def chained(before: str, data: bytes) -> str:

@@ -76,7 +76,8 @@ class LogWriter:
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def encoded(self, entry: JournalEntry) -> bytes:
-        self._call_probe("before", entry)
+        if self._probe is not None:
+            self._call_probe(self._probe, "before", entry)
         try:
             return self.conversations.line(entry)
         except TypeError as error:
@@ -114,10 +115,10 @@ class LogWriter:
         (self._waiting if self._rows else self._batch).append(waiting)
         return waiting
 
-    def _call_probe(self, when: str, entry: JournalEntry) -> None:
-        point = None if self._probe is None else _POINTS.get(type(entry))
-        if point is not None and self._probe is not None:
-            self._probe(f"{when} {point}", entry.path)
+    @staticmethod
+    def _call_probe(probe: Callable[[str, str], None], when: str, entry: JournalEntry) -> None:
+        if type(entry) in _POINTS:
+            probe(f"{when} {_POINTS[type(entry)]}", entry.path)
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -178,8 +179,9 @@ class LogWriter:
             return
         self.stable += len(entries)
         try:
-            for entry, _ in entries:
-                self._call_probe("after", entry)
+            if self._probe is not None:
+                for entry, _ in entries:
+                    self._call_probe(self._probe, "after", entry)
         except Exception as raised:  # noqa: BLE001 - raised where the entry is awaited: this is a callback
             self._fail(raised)
             return

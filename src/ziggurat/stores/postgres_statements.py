@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from ziggurat.core.codec import decode
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.owner import without_lost_lease
 from ziggurat.databases.postgres import Connection
-from ziggurat.journal.store import AGING, LogInfo, Row, label_lines, labels_in
+from ziggurat.journal.store import AGING, LogInfo, Row, label_lines
 
 
 def _with_time(*parts: str) -> str:
@@ -278,4 +279,4 @@ def lines_of(labels: Mapping[str, object] | None) -> list[str]:
 
 
 def info_of(row: Sequence[Any]) -> LogInfo:
-    return without_lost_lease(LogInfo(*[*row[:-1], labels_in(row[-1])]))
+    return without_lost_lease(LogInfo(*[*row[:-1], decode(row[-1], dict)]))

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Literal, cast
 from weakref import WeakKeyDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
@@ -15,7 +15,7 @@ from ziggurat.core.path import ID, check_new_id, is_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.core.tasks import ring
 from ziggurat.journal.rows import chain_of
-from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
+from ziggurat.journal.store import LogInfo, Row, Store, SupportsLogMarks, acknowledged_in, session_log
 from ziggurat.messages.items import RunItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.session_log import (
@@ -423,9 +423,7 @@ class SessionLease:
     async def _replace_missing(self, rows: Sequence[Row]) -> None:
         """Write rows in place of those that are missing at the end."""
         session, missing = self.session, self.state.missing
-        memory = memory_of(session.store)
-        assert memory is not None
-        await memory.accept_loss(session._log, self.epoch, rows)
+        await cast("SupportsLogMarks", session.store).accept_loss(session._log, self.epoch, rows)
         logger.warning(
             "the session %r continues without its entries %d to %d, which were acknowledged and are lost",
             session.id,

@@ -12,6 +12,7 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import decode
 from ziggurat.core.errors import (
     JournalCorrupt,
     LeaseHeld,
@@ -40,7 +41,6 @@ from ziggurat.journal.store import (
     LogMark,
     Row,
     label_lines,
-    labels_in,
     labels_text,
     loss,
 )
@@ -548,7 +548,7 @@ def _info_of(row: Sequence[Any]) -> LogInfo:
     try:
         fields = dict(zip(LogInfo.__struct_fields__, row, strict=True))
         return without_lost_lease(
-            convert({**fields, "asks": bool(fields["asks"]), "labels": labels_in(fields["labels"])}, LogInfo)
+            convert({**fields, "asks": bool(fields["asks"]), "labels": decode(fields["labels"], dict)}, LogInfo)
         )
     except (ValidationError, JournalCorrupt, TypeError) as error:
         return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")
