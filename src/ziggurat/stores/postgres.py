@@ -37,7 +37,7 @@ from ziggurat.journal.store import (
     loss,
 )
 from ziggurat.stores import postgres_statements as sql
-from ziggurat.stores.postgres_listener import PostgresListener, PostgresLive
+from ziggurat.stores.postgres_listener import PostgresListener, PostgresLive, Read
 from ziggurat.stores.postgres_statements import Append, write
 
 T = TypeVar("T")
@@ -104,11 +104,11 @@ class PostgresStore:
         self._channel = _channel_of(self.address.schema)
         reached = threading.Event()
         self._writing = PostgresConnection(self.address, timeout, prepare, reached)
-        self._reading = PostgresConnection(self.address, timeout, prepare, reached)
+        reading = PostgresConnection(self.address, timeout, prepare, reached)
         name = f"ziggurat {self.address.shown}"
         pause = min(1.0, lease / 4)
         self._writer = Writer(name, self._together, self._renew, pause, self._writing.close)
-        address, reading = self.address, self._reading  # a reference to the store would keep an unused one alive
+        address = self.address  # a reference to the store would keep an unused one alive
         listener = self._listener = PostgresListener(lambda: opened(address, timeout, prepare), self._channel)
 
         def end_reading() -> None:
@@ -122,6 +122,7 @@ class PostgresStore:
         def read(statement: str, *values: object) -> "asyncio.Future[Sequence[Any]]":
             return reader.submit(lambda: reading.fetch(statement, *values))
 
+        self._read: Read = read
         self.live: PostgresLive = PostgresLive(self.address.schema, listener, read, sending)
 
     def __repr__(self) -> str:
@@ -134,9 +135,6 @@ class PostgresStore:
 
     def _now(self) -> float | None:
         return None if self._clock is None else self._clock.now()
-
-    def _read(self, statement: str, *values: object) -> "asyncio.Future[Sequence[Any]]":
-        return self._reader.submit(lambda: self._reading.fetch(statement, *values))
 
     # -- in the writer thread ------------------------------------------------------------------------------------
 

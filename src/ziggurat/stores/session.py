@@ -37,67 +37,63 @@ _KNOWN = 64
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease that another process holds
 
 
-class _WriteQueue:
-    """Whose turn it is to write, by name: first come, first served, for any number of event loops and threads."""
+class _LocalWriters:
+    """This process's knowledge of the sessions in one store: whose turn it is to write, and their states as last read.
+
+    First come, first served, for any number of event loops and threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queues: dict[str, list[asyncio.Future[None]]] = {}  # one per name that is taken
+        self._queues: dict[str, list[asyncio.Future[None]]] = {}  # one per log that is taken
+        self._states: dict[tuple[int, str], SessionState] = {}  # of each thread, which changes it
 
-    def take(self, name: str) -> bool:
+    def take(self, log: str) -> bool:
         """Take the turn if it is free; return whether that succeeded."""
         with self._lock:
-            if name in self._queues:
+            if log in self._queues:
                 return False
-            self._queues[name] = []
+            self._queues[log] = []
             return True
 
-    async def wait(self, name: str, seconds: float, clock: Clock) -> bool:
+    async def wait(self, log: str, seconds: float, clock: Clock) -> bool:
         """Wait for the turn; return whether it came within some seconds."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
-            if name not in self._queues:
-                self._queues[name] = []
+            if log not in self._queues:
+                self._queues[log] = []
                 return True
-            self._queues[name].append(mine)
+            self._queues[log].append(mine)
         timer = clock.call_at(clock.monotonic() + seconds, lambda: ring(mine))
         try:
             await asyncio.wait([mine])
         except asyncio.CancelledError:
-            if not self._withdraw(name, mine):
-                self.leave(name)  # the turn came at the same moment
+            if not self._withdraw(log, mine):
+                self.leave(log)  # the turn came at the same moment
             raise
         finally:
             timer.cancel()
-        return not self._withdraw(name, mine)
+        return not self._withdraw(log, mine)
 
-    def _withdraw(self, name: str, mine: "asyncio.Future[None]") -> bool:
+    def _withdraw(self, log: str, mine: "asyncio.Future[None]") -> bool:
         """Stop waiting; return whether that was in time: who is not in the queue any more has the turn."""
         with self._lock:
-            queue = self._queues[name]
+            queue = self._queues[log]
             if mine not in queue:
                 return False
             queue.remove(mine)
             return True
 
-    def leave(self, name: str) -> None:
+    def leave(self, log: str) -> None:
         """Pass the turn to the one that has waited longest, in an event loop that is not closed."""
         with self._lock:
-            queue = self._queues[name]
+            queue = self._queues[log]
             while queue:
                 theirs = queue.pop(0)
                 if not theirs.get_loop().is_closed():
                     ring(theirs)
                     return
-            del self._queues[name]
-
-
-class _LocalWriters:
-    """This process's knowledge of the sessions in one store: whose turn it is, and their states as last read."""
-
-    def __init__(self) -> None:
-        self.queue = _WriteQueue()
-        self._states: dict[tuple[int, str], SessionState] = {}  # of each thread, which changes it
+            del self._queues[log]
 
     async def state(self, store: Store, log: str) -> SessionState:
         """Return the state of a session, reading only rows added since the last time."""
@@ -322,8 +318,8 @@ class Session:
         within = self.place in held()
         waits = not within and (self.conflict == "queue" or (self.conflict == "branch" and not branching))
         until = self.clock.monotonic() + (self.timeout if waits else 0.0)
-        queue, log = self._writers.queue, self._log
-        if not queue.take(log) and not (waits and await queue.wait(log, self.timeout, self.clock)):
+        writers, log = self._writers, self._log
+        if not writers.take(log) and not (waits and await writers.wait(log, self.timeout, self.clock)):
             if self.conflict == "branch" and branching:
                 return await self._branch()
             writer = "the run that this is called in" if within else "another run of this process; try again later"
@@ -331,7 +327,7 @@ class Session:
         try:
             return await self._take_lease(until)
         except BaseException as error:
-            queue.leave(log)
+            writers.leave(log)
             if isinstance(error, LeaseHeld) and self.conflict == "branch" and branching:
                 return await self._branch()
             raise
@@ -371,16 +367,16 @@ class Session:
                 f"{self.id}~{number}", self.store, limit=self.limit, timeout=self.timeout, clock=self.clock
             )
             number += 1
-            if not branch._writers.queue.take(branch._log):
+            if not branch._writers.take(branch._log):
                 continue
             try:
                 copied = chain_of(store).moved(rows, self._log, branch._log)
                 epoch = await store.create(LogInfo(branch._log, created=self.clock.now()), copied)
                 return SessionLease(branch, epoch, await branch._state())
             except RunExists:
-                branch._writers.queue.leave(branch._log)
+                branch._writers.leave(branch._log)
             except BaseException:
-                branch._writers.queue.leave(branch._log)
+                branch._writers.leave(branch._log)
                 raise
 
 
@@ -442,4 +438,4 @@ class SessionLease:
     def _leave(self) -> None:
         if self._held:
             self._held = False
-            self.session._writers.queue.leave(self.session._log)
+            self.session._writers.leave(self.session._log)

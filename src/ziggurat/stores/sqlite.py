@@ -417,7 +417,18 @@ class SqliteStore:
         return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
-        return await self._read(lambda: _read_rows(self._database, log, after, limit))
+        statement = (
+            "SELECT number, digest, data, rows.status FROM rows JOIN logs ON logs.id = rows.id "
+            "WHERE log = ? AND number > ? ORDER BY number LIMIT ?"
+        )
+        wanted = (log, after, -1 if limit is None else limit)
+        rows: list[Row] = []
+        for row in await self._read(lambda: self._database.execute(statement, wanted).fetchall()):
+            number, digest, data, status = row
+            if not isinstance(data, bytes):  # SQLite accepts any type in a column, if the file was edited by hand
+                digest, data = "", str(data).encode("utf-8", "replace")
+            rows.append(Row(number, digest, data, status))
+        return rows
 
     async def acknowledged(self, log: str) -> LogMark | None:
         return await self._read(lambda: self._marks.find(log))
@@ -526,21 +537,6 @@ class SqliteStore:
 def _close_all(database: SqliteConnection, marks: Marks) -> None:
     database.close()
     marks.close()
-
-
-def _read_rows(database: SqliteConnection, log: str, after: int, limit: int | None) -> list[Row]:
-    """Return the rows of a log after a number, at most `limit` of them."""
-    cells = database.execute(
-        "SELECT number, digest, data, rows.status FROM rows JOIN logs ON logs.id = rows.id "
-        "WHERE log = ? AND number > ? ORDER BY number LIMIT ?",
-        (log, after, -1 if limit is None else limit),
-    )
-    rows: list[Row] = []
-    for number, digest, data, status in cells:
-        if not isinstance(data, bytes):  # SQLite accepts any type in a column, if the file was edited by hand
-            digest, data = "", str(data).encode("utf-8", "replace")
-        rows.append(Row(number, digest, data, status))
-    return rows
 
 
 def _info_of(row: Sequence[Any]) -> LogInfo:
