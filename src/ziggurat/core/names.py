@@ -115,8 +115,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.journal": {
         "journal.journal": "LocalJournal",
-        "journal.store": "LogInfo Queue Row Send Store",
         "journal.rows": "accept_loss",
+        "journal.store": "LogInfo Queue Row Send Store",
     },
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",

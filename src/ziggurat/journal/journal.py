@@ -56,7 +56,7 @@ R = TypeVar("R")
 
 Mode = Literal["resume", "replay"]
 
-_CLOSED = "the run has ended; resume it to go on"
+_CLOSED = "the run is no longer driven from here; resume it to go on"
 
 _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
 """The stops of runs whose record may end in the middle of a call."""
@@ -103,13 +103,13 @@ class LocalJournal(RunRecord):
         self.calm: bool = False  # whether the run was continued, and has made no call since
         self.strict: bool = strict or mode == "replay"
         self.mismatch: JournalMismatch | None = None  # of code that does not fit the record
+        self.failed: Exception | None = None  # with which every later entry is refused
         self.writer: LogWriter | None = None  # writes the entries to a store; else they are in memory only
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self.inbox_read: int = 0  # the last item in the run's inbox that its driver knows, if it has one
         self.inbox_taken: int = 0  # how many items of it are taken, as far as its driver knows
         self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
-        self._closed = False
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._errors: dict[int, tuple[BaseException, str, Failure | None]] = {}  # where; of which entry
         self._screens: dict[str, tuple[RedactEntry, ...]] = {}
@@ -127,7 +127,7 @@ class LocalJournal(RunRecord):
 
     @property
     def closed(self) -> bool:
-        return self._closed or (self.writer is not None and self.writer.failed is not None)
+        return self.failed is not None
 
     @property
     def is_screened(self) -> bool:
@@ -160,10 +160,8 @@ class LocalJournal(RunRecord):
         With `hold` it becomes durable with the next one only, so the run has not gone on with it.
         """
         writer = self.writer
-        if writer is None and self._closed:
-            raise LeaseLost(_CLOSED)
-        if writer is not None and writer.failed is not None and not hold:
-            raise writer.failed
+        if self.failed is not None and not (hold and writer is not None):
+            raise self.failed
         if hold and len(self.entries) == self._begun:
             # As nothing else was recorded before it, it belongs to the opening, and `went_on` passes over it.
             self._begun += 1
@@ -197,13 +195,21 @@ class LocalJournal(RunRecord):
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all appended entries are durable; None if they are already."""
-        return None if self.writer is None else self.writer.settled(flush=flush)
+        if self.writer is None:
+            return None
+        if self.failed is not None:
+            raise self.failed
+        return self.writer.settled(flush=flush)
 
     def close(self) -> None:
         """Record nothing more: the run has ended, or is no longer driven from here; what is held is not written."""
-        self._closed = self.refusing = True
+        self.fail(LeaseLost(_CLOSED))
+
+    def fail(self, error: Exception) -> None:
+        """Refuse every later entry with an error, unless they are refused already; what is not written yet is lost."""
+        self.failed, self.refusing = self.failed or error, True
         if self.writer is not None:
-            self.writer.close()
+            self.writer.drop(self.failed)
         self.wake()
 
     def screen(self, path: str, screen: RedactEntry, /) -> None:
@@ -363,10 +369,8 @@ class LocalJournal(RunRecord):
         """Raise if no live call is made any more; the call at `path` has no answer on record."""
         if self.mismatch is not None:
             raise self.mismatch
-        if self.writer is not None and self.writer.failed is not None:
-            raise self.writer.failed
-        if self._closed:
-            raise LeaseLost(_CLOSED)
+        if self.failed is not None:
+            raise self.failed
         if self._losses:
             raise ProcessLost(
                 f"the run's process was lost {self._losses} times in a row before it had an answer at {path} ({what}); "
@@ -402,7 +406,7 @@ class LocalJournal(RunRecord):
         # Noted, or the calls around, which the error passes next, would count its usage once more.
         self._note_error(error, ctx.path)
         if not isinstance(error, Exception):
-            if not self._closed and self.ended is None:
+            if not isinstance(self.failed, LeaseLost) and self.ended is None:
                 self.append(Unanswered(ctx.path, name, spent, self.watch.elapsed), hold=True)
             return
         mistake = failures.mistake_in(error) is not None

@@ -55,7 +55,6 @@ class LogWriter:
         written: Iterable[Row] = (),
         probe: Callable[[str, str], None] | None = None,
     ) -> None:
-        self.failed: Exception | None = None  # with which every later entry is refused
         self.stable: int = 0  # the number of durable entries
         self.conversations: ConversationWriter = ConversationWriter(journal.entries)
         self._journal = journal
@@ -104,8 +103,6 @@ class LogWriter:
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all entries are durable; None if they are already."""
-        if self.failed is not None:
-            raise self.failed
         if flush and self._rows and not self._writing:
             self._writing = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -141,10 +138,12 @@ class LogWriter:
             writing = self._store.append(self._log, self._epoch, rows, blobs, release=release, due=due, read=read)
             done = asyncio.ensure_future(writing)
         except StoreError as error:
-            self._fail(error)
+            self._journal.fail(error)
             return
         except BaseException:  # such as KeyboardInterrupt, in a store that writes synchronously
-            self._fail(StoreError(f"{self._log} was being written when the process was interrupted; resume the run"))
+            self._journal.fail(
+                StoreError(f"{self._log} was being written when the process was interrupted; resume the run")
+            )
             raise
         if done.done():  # a store may write synchronously
             self._on_written(done, entries, release)
@@ -171,11 +170,11 @@ class LogWriter:
         self, done: "asyncio.Future[None]", entries: list[tuple[JournalEntry, bytes]], release: bool
     ) -> None:
         if done.cancelled():
-            self._fail(StoreError(f"the event loop ended while {self._log} was being written; resume the run"))
+            self._journal.fail(StoreError(f"the event loop ended while {self._log} was being written; resume the run"))
             return
         error = done.exception()
         if error is not None:
-            self._fail(error if isinstance(error, StoreError) else StoreError(f"{self._log}: {error}"))
+            self._journal.fail(error if isinstance(error, StoreError) else StoreError(f"{self._log}: {error}"))
             return
         self.stable += len(entries)
         try:
@@ -183,7 +182,7 @@ class LogWriter:
                 for entry, _ in entries:
                     self._call_probe(self._probe, "after", entry)
         except Exception as raised:  # noqa: BLE001 - raised where the entry is awaited: this is a callback
-            self._fail(raised)
+            self._journal.fail(raised)
             return
         for waiting in self._batch:
             if not waiting.done():
@@ -191,27 +190,20 @@ class LogWriter:
         self._batch = []
         self._journal.wake()
         if release:  # the lease is free, and the next entry may be that of another process
-            self._fail(LeaseLost(f"{self._log} has ended in this process; resume it to continue"))
+            self._journal.fail(LeaseLost(f"{self._log} has ended in this process; resume it to continue"))
         elif self._rows:
             self._flush()
         else:
             self._writing = False
 
-    def _fail(self, error: Exception) -> None:
-        self.failed = error
-        self._journal.refusing = True
+    def drop(self, error: Exception) -> None:
+        """Write nothing more, not even the entries that are held; who waits for one gets the error."""
         refused, self._batch, self._waiting = [*self._batch, *self._waiting], [], []
         self._rows = []
         for waiting in refused:
             if not waiting.done():
                 waiting.set_exception(error)
                 waiting.exception()  # retrieved: who does not await this one gets it at the next entry
-        self._journal.wake()
-
-    def close(self) -> None:
-        """Write nothing more, not even the entries that are held."""
-        if self.failed is None:
-            self._fail(LeaseLost(f"{self._log} is no longer run by this process; resume it to continue"))
 
     def release(self) -> Awaitable[None]:
         return self._store.release(self._log, self._epoch)

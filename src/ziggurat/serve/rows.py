@@ -12,8 +12,8 @@ from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result, read_entry
-from ziggurat.journal.store import LogInfo, Store
 from ziggurat.journal.rows import lines_of
+from ziggurat.journal.store import LogInfo, Store
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import LEASE_KIND, MemoryStore, Query
 from ziggurat.messages.agent import AgentRequest, AgentRun
