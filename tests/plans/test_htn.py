@@ -251,31 +251,6 @@ def test_a_search_that_blows_up_ends_at_its_limits(name: str | int) -> None:
     assert len(str(raised.value)) < 10_000
 
 
-@pytest.mark.parametrize(
-    ("answer", "first"),
-    [
-        ("2, 1", "b"),
-        ("2", "b"),
-        ("I would take 2.", "b"),
-        ("1 2", "a"),
-        ("3, 1", "a"),
-        ("2 2", "a"),
-        ("none", "a"),
-        ("0", "a"),
-    ],
-)
-async def test_an_agent_may_order_methods_and_its_answer_is_checked(answer: str, first: str) -> None:
-    planner = Planner([Method("goal", [Compound(name), Compound("end")]) for name in "ab"] + [Method("end", [])] +
-                      [Method(name, [Primitive(name)]) for name in "ab"])  # fmt: skip
-    model = ScriptedModel(answer)
-    echo = Agent(ScriptedModel(always=lambda request: request.messages[-1].text))
-    plan = htn_flow(planner, Compound("goal"), agent=echo, order=Agent(model, name="chief"), store=InMemoryStore())
-    run = await plan.run({"x": 1}, run_id="one")
-    assert [each.node for each in run.output.nodes] == [first]
-    assert "1. a > end\n2. b > end" in model.calls[0].messages[-1].text
-    assert (await plan.replay("one")).text == run.text
-
-
 async def test_a_goal_without_a_plan_ends_the_run() -> None:
     run = await htn_flow(Planner([]), Compound("goal")).run({})
     assert isinstance(run.stop, stops.Failed)

@@ -1,11 +1,10 @@
 """Planning with a hierarchical task network: methods decompose compound tasks until only calls of tools are left."""
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
-from msgspec import Struct
-from msgspec.structs import replace
+import msgspec
 
 from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments
@@ -20,8 +19,7 @@ from ziggurat.journal.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.nodes import Task
 from ziggurat.plans.result import PlanResult
-from ziggurat.plans.variables import escaped, fill
-from ziggurat.plans.working import output_of
+from ziggurat.plans.variables import escaped
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -62,7 +60,7 @@ class Method(CheckedStruct, frozen=True):
         subtasks: What is done for it, in this order.
         preconditions: What must hold: each name must have the value; a name that the world does not have fails. If the
             value is a function of the world, it must return True, and the name says what it tests.
-        description: For people, and for a model that orders methods.
+        description: For people.
     """
 
     task: NonEmptyText
@@ -80,7 +78,7 @@ class Method(CheckedStruct, frozen=True):
         return " > ".join([*names, f"{more} more"] if more else names)
 
 
-class HtnStep(Struct, frozen=True):
+class HtnStep(msgspec.Struct, frozen=True):
     """A step of a plan: a call of a tool.
 
     Attributes:
@@ -96,7 +94,7 @@ class HtnStep(Struct, frozen=True):
     source: str
 
 
-class Refusal(Struct, frozen=True):
+class Refusal(msgspec.Struct, frozen=True):
     """Why a method was not used.
 
     Attributes:
@@ -110,7 +108,7 @@ class Refusal(Struct, frozen=True):
     reason: str
 
 
-class HtnPlan(Struct, frozen=True):
+class HtnPlan(msgspec.Struct, frozen=True):
     """The result of planning.
 
     Attributes:
@@ -188,8 +186,8 @@ def _comparable(task: HtnTask | Method) -> HtnTask | Method:
         return task
     tests = {name: None if callable(value) else value for name, value in task.preconditions.items()}
     if isinstance(task, Primitive):
-        return replace(task, preconditions=tests)
-    return replace(task, preconditions=tests, subtasks=[_comparable(each) for each in task.subtasks])
+        return msgspec.structs.replace(task, preconditions=tests)
+    return msgspec.structs.replace(task, preconditions=tests, subtasks=[_comparable(each) for each in task.subtasks])
 
 
 def _equal(one: object, other: object) -> bool:
@@ -206,19 +204,15 @@ _CONDITIONS = 20
 
 _ABSENT = object()
 
-_Question = tuple[str, Sequence[Method], World]
-_Asking = Generator[_Question, Sequence[Method], HtnPlan]
-"""Yields a task with its applicable methods and the world, takes their order, and returns the plan."""
 
-
-class _State(Struct):
+class _State(msgspec.Struct):
     agenda: Any
     steps: Any
     count: int
     changes: int
 
 
-class _Choice(Struct):
+class _Choice(msgspec.Struct):
     """A task whose methods are tried one after the other, and the state in which it was met."""
 
     task: str
@@ -240,7 +234,7 @@ class _Search:
         self._choices: list[_Choice] = []
         self._tasks = self._conditions = 0  # how many were looked at
 
-    def run(self, goal: HtnTask) -> _Asking:
+    def run(self, goal: HtnTask) -> HtnPlan:
         state = _State(((goal,), 0, 0, _name_of(goal), None), None, 0, 0)
         while state.agenda is not None:
             tasks, number, depth, source, rest = state.agenda
@@ -257,12 +251,8 @@ class _Search:
                 if isinstance(task, Primitive):
                     state = self._do(task, depth, source, rest, state)
                     continue
-                methods = self._applicable(task)
-                if len(methods) > 1:
-                    methods = yield name, methods, self._world
-                self._choices.append(
-                    _Choice(name, methods, 0, depth, _State(rest, state.steps, state.count, state.changes))
-                )
+                left = _State(rest, state.steps, state.count, state.changes)
+                self._choices.append(_Choice(name, self._applicable(task), 0, depth, left))
             except NoPlan as error:
                 self._go_back(error)
             state = self._decompose(self._choices[-1])
@@ -363,17 +353,6 @@ def _in_order(steps: Any) -> tuple[HtnStep, ...]:
     return tuple(reversed(collected))
 
 
-ORDER = """\
-To do: <task>
-What holds now: <world>
-There are several ways to do it:
-<methods>
-Answer with the numbers of those that you would try, the best one first, such as 2, 1."""
-
-_MAX_QUESTIONS = 20
-"""How often an agent is asked for the order of methods in one run."""
-
-
 class Planner:
     """Finds plans: for a task and what holds now, the calls of tools that do the task.
 
@@ -424,16 +403,7 @@ class Planner:
             NoPlan: there is none: `NoMethodFound`, `NoPreconditionSatisfied`, `DepthExceeded`, `StepLimitExceeded`, as
                 the last attempt has failed; or `SearchLimitExceeded`. Its `refused` says why each method was not used.
         """
-        asking = self.search(goal, {} if world is None else world)
-        outcome = _search_on(asking)
-        while not isinstance(outcome, HtnPlan):
-            _, methods, _ = outcome
-            outcome = _search_on(asking, methods)
-        return outcome
-
-    def search(self, goal: HtnTask, world: World) -> _Asking:
-        """Return a search in steps, which asks for the order of methods where there are several."""
-        return _Search(self._by_task, self._limits, world).run(goal)
+        return _Search(self._by_task, self._limits, world or {}).run(goal)
 
 
 @checked
@@ -443,7 +413,6 @@ def htn_flow(
     *,
     tools: Iterable[Tool] = (),
     agent: Runnable[Any] | None = None,
-    order: Runnable[Any] | None = None,
     name: NonEmptyText = "htn",
     store: str | Store | None = None,
     **arguments: Unpack[FlowArguments],
@@ -463,8 +432,6 @@ def htn_flow(
         goal: The task.
         tools: The tools of the primitive tasks.
         agent: Does the primitive tasks whose tool is not among `tools`; it gets the name and the arguments.
-        order: Is asked in which order to try methods, where several can be used. Its answer is checked, and recorded;
-            methods that it does not name come last, in the order of the planner.
         name: Its name in paths and in the store, and as a tool.
         store: Where its runs are kept.
         arguments: Those of all flows, see `flow`.
@@ -478,7 +445,7 @@ def htn_flow(
 
     async def run(ctx: Context, world: dict[str, Any]) -> PlanResult:
         """Find a plan and do its steps."""
-        plan = await _find(planner.search(goal, world), order, ctx)
+        plan = call_given(planner.plan, ctx, goal, world)
         tasks = [_task_of(each, named) for each in plan.steps]
         return await prepared(tasks, agent, alike=True).run(ctx, dict(world))
 
@@ -489,7 +456,7 @@ def htn_flow(
         name=name,
         store=store,
         tools=named.values(),
-        agents=[each for each in (agent, order) if each is not None],
+        agents=[] if agent is None else [agent],
         arguments=arguments,
     )
 
@@ -509,38 +476,3 @@ def _task_of(step: HtnStep, tools: "dict[str, Tool]") -> Task:
     if step.tool in tools:
         return Task(name, tool=tools[step.tool], arguments=step.arguments)
     return Task(name, prompt=f"{escaped(step.tool)} {encode(step.arguments).decode()}")
-
-
-async def _find(asking: _Asking, order: Runnable[Any] | None, ctx: Context) -> HtnPlan:
-    """Return the plan of a search, in which an agent may order methods."""
-    known: dict[tuple[int, ...], Sequence[Method]] = {}
-    outcome = call_given(_search_on, ctx, asking)
-    while not isinstance(outcome, HtnPlan):
-        task, methods, world = outcome
-        key = tuple(map(id, methods))
-        if order is not None and key not in known and len(known) < _MAX_QUESTIONS:
-            known[key] = await _ordered(task, methods, world, order)
-        outcome = call_given(_search_on, ctx, asking, known.get(key, methods))
-    return outcome
-
-
-def _search_on(asking: _Asking, methods: Sequence[Method] | None = None) -> _Question | HtnPlan:
-    """Return the next question of a search, or the plan that it has found."""
-    try:
-        return next(asking) if methods is None else asking.send(methods)
-    except StopIteration as stop:
-        plan: HtnPlan = stop.value
-        return plan
-
-
-async def _ordered(task: str, methods: Sequence[Method], world: World, order: Runnable[Any]) -> Sequence[Method]:
-    """Return methods in the order in which an agent would try them; unchanged if its answer does not fit."""
-    listed = "\n".join(f"{number}. {method.title}" for number, method in enumerate(methods, 1))
-    values = {"task": task, "world": dict(world), "methods": listed}
-    question = fill(re.sub(r"<(\w+)>", r"{\1}", ORDER), values, "the order of methods")
-    answer = str(output_of(await order.run(question)))
-    numbers = [int(each) for each in re.findall(r"\d{1,6}", answer)]
-    if not numbers or len(set(numbers)) != len(numbers) or not set(numbers) <= set(range(1, len(methods) + 1)):
-        return methods
-    first = [methods[number - 1] for number in numbers]
-    return [*first, *(each for number, each in enumerate(methods, 1) if number not in numbers)]
