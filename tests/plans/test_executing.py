@@ -119,23 +119,6 @@ async def test_a_reply_that_is_no_plan_is_asked_for_again_within_a_bound() -> No
     assert "has planned no steps in 3 replies" in (run.error or "")
 
 
-async def test_plans_and_verdicts_as_structured_output() -> None:
-    steps = [{"description": "find {it}", "tool": "search", "arguments": {"query": "x"}}, {"description": "sum up"}]
-    plan, _ = await executed(
-        tool_call("final_answer", steps=steps),
-        "sum",
-        tool_call("final_answer", achieved=True, confidence=1.5, issues=["none"]),
-        tools=[search],
-        structured=True,
-    )
-    assert plan.outputs == ("3 pages on x", "sum")
-    assert (plan.verification.achieved, plan.verification.confidence, plan.verification.issues) == (
-        True,
-        1.0,
-        ("none",),
-    )
-
-
 async def test_others_may_execute_and_verify() -> None:
     def upper(request: ModelRequest) -> str:
         return request.messages[-1].text.upper()
@@ -147,6 +130,9 @@ async def test_others_may_execute_and_verify() -> None:
     plan, asked = await executed("1. find the answer", **{name: make() for name, make in settings.items()})
     assert "FIND THE ANSWER" in plan.output
     assert len(asked) == 1
+    typed = Agent(ScriptedModel(tool_call("final_answer", achieved=True, confidence=1.5)), output=Verification)
+    plan, _ = await executed("1. a", "x", verifier=typed)
+    assert (plan.verification.achieved, plan.verification.confidence) == (True, 1.0)
     odd = Agent(ScriptedModel(tool_call("final_answer", value=1)), name="judge", output=int)
     with pytest.raises(ConfigurationError, match="no verdict"):
         await executed("1. a", "x", verifier=odd)

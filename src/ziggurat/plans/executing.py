@@ -1,20 +1,18 @@
 """plan_execute: a model plans steps, they are done with tools or by a model, and a verdict says if that was enough."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from collections.abc import Iterable
 from json import JSONDecoder
 from typing import Any, Unpack
 
 import msgspec
-from msgspec import Struct
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import program_at
-from ziggurat.core.codec import canonical, plain
+from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError
 from ziggurat.core.settings import PositiveInt, checked
@@ -24,8 +22,6 @@ from ziggurat.messages.message import check_depth, indented
 from ziggurat.messages.model import Model
 from ziggurat.plans import nodes
 from ziggurat.plans.building import plan_flow, prepared
-from ziggurat.plans.nodes import Node, OnFailure, Task
-from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import escaped, text_of_value
 from ziggurat.plans.working import output_of
 from ziggurat.tools.entry import Tool
@@ -46,7 +42,7 @@ _VERDICT = re.compile(
 )
 
 
-class PlannedStep(Struct, frozen=True):
+class PlannedStep(msgspec.Struct, frozen=True):
     """A step as a model has planned it.
 
     Attributes:
@@ -62,7 +58,7 @@ class PlannedStep(Struct, frozen=True):
     expected: str = DONE
 
 
-class Verification(Struct, frozen=True):
+class Verification(msgspec.Struct, frozen=True):
     """The verdict on a plan that was executed.
 
     Attributes:
@@ -174,7 +170,7 @@ TRIES = 3
 """How often a model is asked for a plan until it has written one."""
 
 
-class ExecutedStep(Struct, frozen=True):
+class ExecutedStep(msgspec.Struct, frozen=True):
     """A step of a plan after its execution.
 
     Attributes:
@@ -196,7 +192,7 @@ class ExecutedStep(Struct, frozen=True):
     error: str | None = None
 
 
-class ExecutedPlan(Struct, frozen=True):
+class ExecutedPlan(msgspec.Struct, frozen=True):
     """The output of a run of `plan_execute`: the last plan, and the verdict on it.
 
     Attributes:
@@ -238,16 +234,6 @@ class ExecutedPlan(Struct, frozen=True):
         return self.outputs[-1] if self.outputs else None
 
 
-class _PlanDraft(Struct, frozen=True):
-    steps: list[PlannedStep]
-
-
-class _Verdict(Struct, frozen=True):
-    achieved: bool
-    confidence: float
-    issues: list[str] = []
-
-
 @checked
 def plan_execute(
     model: str | Model,
@@ -259,7 +245,6 @@ def plan_execute(
     max_steps: PositiveInt = 20,
     stop_on_failure: bool = True,
     max_plans: PositiveInt = 1,
-    structured: bool = False,
     name: str = "plan_execute",
     store: str | Store | None = None,
     **arguments: Unpack[FlowArguments],
@@ -286,7 +271,6 @@ def plan_execute(
         max_steps: How many steps of a plan are executed; those after them are skipped.
         stop_on_failure: Whether the steps after one that failed are skipped.
         max_plans: How many plans are made at most.
-        structured: Whether plan and verdict are structured output; by default they are text in a simple format.
         name: Its name in paths and in the store, and as a tool.
         store: Where its runs are kept.
         arguments: Those of all flows, see `flow`.
@@ -294,20 +278,16 @@ def plan_execute(
     Raises:
         ConfigurationError: an argument cannot work.
     """
-    named = {Toolbox([each]).specs[0].name: each for each in tools}
-    Toolbox(named.values())
-    team = _Team(
-        Agent(model, name="planner", instructions=instructions, output=_PlanDraft if structured else None),
-        executor or Agent(model, name="executor"),
-        verifier or Agent(model, name="verifier", output=_Verdict if structured else None),
-        {each: Agent(model, name="caller", tools=[named[each]]) for each in named},
-        named,
-    )
+    named = {each: entry.service for each, entry in Toolbox(tools).entries.items()}
+    callers = {each: Agent(model, name="caller", tools=[named[each]]) for each in named}
+    planner = Agent(model, name="planner", instructions=instructions)
+    executor = executor or Agent(model, name="executor")
+    verifier = verifier or Agent(model, name="verifier")
     limits = _Limits(max_steps, stop_on_failure, max_plans)
 
     async def run(ctx: Context, goal: str) -> ExecutedPlan:
         """Plan, execute and verify."""
-        return await _Attempts(goal, team, limits).run(ctx)
+        return await _Attempts(goal, planner, executor, verifier, callers, named, limits).run(ctx)
 
     return plan_flow(
         run,
@@ -316,45 +296,37 @@ def plan_execute(
         name=name,
         store=store,
         tools=named.values(),
-        agents=[team.planner, team.executor, team.verifier],
+        agents=[planner, executor, verifier],
         arguments=arguments,
     )
 
 
-class _Limits(Struct, frozen=True):
+class _Limits(msgspec.Struct, frozen=True):
     max_steps: int
     stop_on_failure: bool
     max_plans: int
 
 
-class _Team(Struct, frozen=True, eq=False):
-    """Who plans, works and verifies; `callers` state the arguments of a tool each."""
-
+class _Attempts(msgspec.Struct, eq=False):
+    goal: str
     planner: Runnable[Any]
     executor: Runnable[Any]
     verifier: Runnable[Any]
-    callers: Mapping[str, Runnable[Any]]
-    tools: Mapping[str, Tool]
-
-
-class _Attempts:
-    def __init__(self, goal: str, team: _Team, limits: _Limits) -> None:
-        self.goal = goal
-        self.team = team
-        self.limits = limits
-        self.earlier: list[tuple[ExecutedStep, ...]] = []
+    callers: dict[str, Runnable[Any]]  # which state the arguments of a tool each
+    tools: dict[str, Tool]
+    limits: _Limits
+    earlier: list[tuple[ExecutedStep, ...]] = []
 
     async def run(self, ctx: Context) -> ExecutedPlan:
         verdict: Verification | None = None
-        for number in count(1):
-            with program_at(ctx.at(f"plan-{number}")):
+        while True:
+            with program_at(ctx.at(f"plan-{len(self.earlier) + 1}")):
                 planned = await self._plan(verdict)
                 steps = await self._execute(planned, ctx)
                 verdict = await self._verify(steps)
-            if verdict.achieved or number >= self.limits.max_plans:
+            if verdict.achieved or len(self.earlier) + 1 >= self.limits.max_plans:
                 return ExecutedPlan(self.goal, steps, verdict, tuple(self.earlier))
             self.earlier.append(steps)
-        raise AssertionError("there is a last plan")
 
     async def _plan(self, verdict: Verification | None) -> tuple[PlannedStep, ...]:
         question = _filled(PLAN, steps=str(self.limits.max_steps), tools=self._described(), goal=self.goal)
@@ -363,51 +335,53 @@ class _Attempts:
             question += "\n\n" + _filled(AGAIN, done=self._done(()), issues=issues)
         prompt = question
         for _ in range(TRIES):
-            answer = output_of(await self.team.planner.run(prompt))
-            steps = tuple(answer.steps) if isinstance(answer, _PlanDraft) else read_plan(str(answer))
-            if steps:
+            answer = str(output_of(await self.planner.run(prompt)))
+            if steps := read_plan(answer):
                 return steps
             prompt = f"{question}\n\n{UNREADABLE}"
-        raise ServiceError(
-            f"{self.team.planner.name} has planned no steps in {TRIES} replies; the last is {str(answer)[:200]!r}"
-        )
+        raise ServiceError(f"{self.planner.name} has planned no steps in {TRIES} replies; the last is {answer[:200]!r}")
 
     def _described(self) -> str:
-        specs = Toolbox(self.team.tools.values()).specs
+        specs = Toolbox(self.tools.values()).specs
         lines = [
             f"- {each.name}({', '.join(each.parameters.get('properties', {}))}): {each.description}" for each in specs
         ]
         return "\n".join(lines) or "none"
 
-    async def _execute(self, planned: Sequence[PlannedStep], ctx: Context) -> tuple[ExecutedStep, ...]:
+    async def _execute(self, planned: tuple[PlannedStep, ...], ctx: Context) -> tuple[ExecutedStep, ...]:
         used = planned[: self.limits.max_steps]
         tasks = [self._task(number, used) for number in range(1, len(used) + 1)]
         whole = nodes.Sequence(tasks, on_failure="continue")
-        result = await prepared([whole], self.team.executor).run(ctx, {})
-        return tuple(_executed(step, f"step_{number}", result) for number, step in enumerate(planned, 1))
+        result = await prepared([whole], self.executor).run(ctx, {})
+        ended = {each.name: each for each in result.nodes}
+        executed = list[ExecutedStep]()
+        for number, step in enumerate(planned, 1):
+            node = ended.get(f"step_{number}")  # one beyond the limit was skipped
+            status, output, error = ("skipped", None, None) if node is None else (node.status, node.output, node.error)
+            what = (step.description, status, step.tool, step.arguments, step.expected)
+            executed.append(ExecutedStep(*what, output, error))
+        return tuple(executed)
 
-    def _task(self, number: int, steps: Sequence[PlannedStep]) -> Node:
+    def _task(self, number: int, steps: tuple[PlannedStep, ...]) -> nodes.Node:
         step, name = steps[number - 1], f"step_{number}"
         earlier = [f"step_{each}" for each in range(1, number)]
-        policy: OnFailure = "raise" if self.limits.stop_on_failure else "continue"
-        tool = self.team.tools.get(step.tool or "")
+        policy: nodes.OnFailure = "raise" if self.limits.stop_on_failure else "continue"
+        tool = self.tools.get(step.tool or "")
         if tool is not None and step.arguments is not None:
-            return Task(name, tool=tool, arguments=escaped(step.arguments, earlier), on_failure=policy)
+            return nodes.Task(name, tool=tool, arguments=escaped(step.arguments, earlier), on_failure=policy)
         done = _listed(steps[: number - 1], [f"{{{each}}}" for each in earlier])
         question = _filled(STEP, goal=self.goal, done=done, step=step.description, expected=step.expected)
-        caller = self.team.callers.get(step.tool or "")
+        caller = self.callers.get(step.tool or "")
         if caller is not None:
             question += "\n" + _filled(_WITH_TOOL, tool=step.tool or "")
-        return Task(name, agent=caller, prompt=escaped(question, earlier), on_failure=policy)
+        return nodes.Task(name, agent=caller, prompt=escaped(question, earlier), on_failure=policy)
 
-    async def _verify(self, steps: Sequence[ExecutedStep]) -> Verification:
+    async def _verify(self, steps: tuple[ExecutedStep, ...]) -> Verification:
         question = _filled(_VERIFY, goal=self.goal, done=self._done(steps))
-        answer = output_of(await self.team.verifier.run(question))
-        if isinstance(answer, str):
-            return read_verdict(answer)
-        return _verdict_of(answer)
+        answer = output_of(await self.verifier.run(question))
+        return read_verdict(answer) if isinstance(answer, str) else _verdict_of(answer)
 
-    def _done(self, steps: Sequence[ExecutedStep]) -> str:
+    def _done(self, steps: tuple[ExecutedStep, ...]) -> str:
         """Return what was done for the goal, with this plan last."""
         plans = [*self.earlier, *([steps] if steps else [])]
         return "\n".join(_listed(each, [_result_of(step) for step in each]) for each in plans)
@@ -418,7 +392,7 @@ def _filled(template: str, **texts: str) -> str:
     return re.sub(r"<(\w+)>", lambda match: texts.get(match[1], match[0]), template)
 
 
-def _listed(steps: Sequence[PlannedStep | ExecutedStep], results: Sequence[str]) -> str:
+def _listed(steps: tuple[PlannedStep | ExecutedStep, ...], results: list[str]) -> str:
     return (
         "\n".join(
             f"{number}. {step.description} (expected: {step.expected})\n   {indented(result)}"
@@ -432,20 +406,12 @@ def _result_of(step: ExecutedStep) -> str:
     return text_of_value(step.output) if step.status == "completed" else f"{step.status}: {step.error or ''}"
 
 
-def _executed(step: PlannedStep, name: str, result: PlanResult) -> ExecutedStep:
-    """Return a step with what became of it; one beyond the limit was skipped."""
-    node = next((each for each in result.nodes if each.name == name), None)
-    status: NodeStatus = "skipped" if node is None else node.status
-    output, error = (None, None) if node is None else (node.output, node.error)
-    return ExecutedStep(step.description, status, step.tool, step.arguments, step.expected, output, error)
-
-
 def _verdict_of(answer: Any) -> Verification:
     try:
-        verdict = msgspec.convert(plain(answer), _Verdict)
+        verdict = msgspec.convert(plain(answer), Verification)
     except (msgspec.ValidationError, TypeError) as error:
         raise ConfigurationError(
             f"the output of the verifier is no verdict: {error}; it has the fields achieved, confidence and issues"
         ) from error
     confidence = min(1.0, max(0.0, verdict.confidence))
-    return Verification(verdict.achieved, confidence, tuple(verdict.issues), canonical(answer).decode())
+    return Verification(verdict.achieved, confidence, verdict.issues, text_of_value(answer))

@@ -439,7 +439,7 @@ def htn_flow(
     Raises:
         ConfigurationError: there is neither a tool nor an agent for a primitive task.
     """
-    named = {Toolbox([each]).specs[0].name: each for each in tools}
+    named = {each: entry.service for each, entry in Toolbox(tools).entries.items()}
     if agent is None:
         _require_tools(planner, goal, named)
 
@@ -470,7 +470,7 @@ def _require_tools(planner: Planner, goal: HtnTask, tools: Iterable[str]) -> Non
             )
 
 
-def _task_of(step: HtnStep, tools: "dict[str, Tool]") -> Task:
+def _task_of(step: HtnStep, tools: dict[str, Any]) -> Task:
     name = re.sub(r"\W", "_", step.tool)
     name = name if name.isidentifier() else f"_{name}"
     if step.tool in tools:
