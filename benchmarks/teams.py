@@ -28,7 +28,7 @@ from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import tool_call
 from ziggurat.messages.middleware import Middleware
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.teams.debating import debate
+from ziggurat.teams.rounds import debate
 from ziggurat.teams.rounds import majority, parallel
 
 ROUNDS = 5

@@ -7,8 +7,7 @@ from tests.growth.room_messages import CONVERSATIONS, given, over
 from tests.growth.shapes import JSON, TEXT
 from ziggurat.errors import InvalidArguments
 from ziggurat.teams.planning import progress_in
-from ziggurat.teams.replies import listed_in, name_in
-from ziggurat.teams.splitting import split_task
+from ziggurat.teams.replies import listed_in, name_in, split_task
 from ziggurat.teams.swarming import converge
 from ziggurat.teams.visibility import speakers_of
 
@@ -20,7 +19,7 @@ def progress(text: str) -> None:
 
 CASES: list[Case] = [
     *over("teams.replies.listed_in", listed_in, [*TEXT, *JSON]),
-    *over("teams.splitting.split_task", lambda text: split_task(text, "depth"), TEXT),
+    *over("teams.replies.split_task", lambda text: split_task(text, "depth"), TEXT),
     *over("teams.planning.progress_in", progress, [*TEXT, *JSON]),
     *over("teams.replies.name_in", lambda text: name_in(text, {"ann": 1, "ben": 2}), TEXT),
     *over("teams.swarming.converge", lambda text: converge([("ann", line) for line in text.split(" ")]), TEXT),

@@ -18,8 +18,7 @@ from ziggurat.messages import Message, Thinking, assistant, stops, tool_call
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, parallel, swarm
 from ziggurat.teams.chatting import DONE
-from ziggurat.teams.debating import parse_score
-from ziggurat.teams.replies import decision_in, listed_in, name_in, value_in
+from ziggurat.teams.replies import decision_in, listed_in, name_in, parse_score, value_in
 
 
 def odd(reply: Any) -> Agent:

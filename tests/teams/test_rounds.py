@@ -19,10 +19,8 @@ from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, debate, majority, mesh, parallel, ring, star, swarm
-from ziggurat.teams.debating import parse_score
-from ziggurat.teams.replies import listed_in
+from ziggurat.teams.replies import Subtask, listed_in, parse_score, split_task
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
-from ziggurat.teams.splitting import Subtask, split_task
 from ziggurat.teams.swarming import NOTHING, converge
 
 

@@ -273,7 +273,6 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.teams": {
         "teams.chatting": "group_chat",
-        "teams.debating": "debate",
         "teams.delegating": "background",
         "teams.desk": "handoffs",
         "teams.handoff": (
@@ -282,7 +281,7 @@ NAMES: dict[str, dict[str, str]] = {
         ),
         "teams.planning": "ledger_team",
         "teams.result": "TeamResult",
-        "teams.rounds": "majority mesh parallel ring star",
+        "teams.rounds": "debate majority mesh parallel ring star",
         "teams.swarming": "swarm",
     },
     "ziggurat.tools": {

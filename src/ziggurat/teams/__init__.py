@@ -1,7 +1,7 @@
 """Teams: several agents that work together, each team an agent again.
 
 - Patterns: `desk` (handoffs, with the policies in `handoff`), `delegating` (members in the background), `chatting`,
-  `planning`, `rounds`, `debating`, `swarming`.
+  `planning`, `rounds`, `swarming`.
 - What they share: the `conversation` of a team and its `visibility`, and `program`, its code as a Runnable.
 """
 
@@ -11,7 +11,6 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.teams.chatting import group_chat as group_chat
-    from ziggurat.teams.debating import debate as debate
     from ziggurat.teams.delegating import background as background
     from ziggurat.teams.desk import handoffs as handoffs
     from ziggurat.teams.handoff import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ziggurat.teams.planning import ledger_team as ledger_team
     from ziggurat.teams.result import TeamResult as TeamResult
     from ziggurat.teams.rounds import (
+        debate as debate,
         majority as majority,
         mesh as mesh,
         parallel as parallel,

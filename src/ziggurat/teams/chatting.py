@@ -14,7 +14,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import Message
-from ziggurat.teams.conversation import MemberTurn, TeamConversation
+from ziggurat.teams.conversation import TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import name_in
 from ziggurat.teams.rounds import circle
@@ -87,20 +87,19 @@ class _Chat(Struct, frozen=True, eq=False):
         conversation = TeamConversation(request, ctx, self.visibility)
         order = list(self.members)
         answered: tuple[str, AgentRun] | None = None
-        failed: list[tuple[MemberTurn, Exception | None]] = []  # since the last answer
+        failed: list[tuple[str, Exception | None]] = []  # since the last answer
         following = 0
         for number in range(1, self.turns + 1):
             name = await self._next(conversation, order[following], ctx.at(f"choice-{number}"))
             if name is None:
                 break
             following = (order.index(name) + 1) % len(order)
-            member = self.members[name]
-            turn = MemberTurn(member, await conversation.for_member(member, TURN * (number > 1)))
+            turn = await conversation.turn_of(self.members[name], TURN * (number > 1))
             (outcome,) = await conversation.round([turn], ctx.at(f"turn-{number}"))
             if isinstance(outcome, AgentRun):
                 answered, failed = (name, outcome), []
             else:
-                failed.append((turn, outcome))
+                failed.append((name, outcome))
             if len(failed) >= len(order):
                 break
             if self.until is not None and call_given(self.until, ctx, tuple(conversation.messages)):

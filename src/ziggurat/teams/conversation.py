@@ -55,12 +55,10 @@ class TeamConversation:
         self._begun = lengths_in(ctx)
         ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
-    async def for_member(
-        self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None
-    ) -> tuple[Message, ...]:
-        """Return what a member sees; a prompt of the team follows it, for this member only."""
+    async def turn_of(self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None) -> MemberTurn:
+        """Return the next turn of a member with what it sees; a prompt of the team follows, for this member only."""
         messages = await self._views.of(member.name, self.messages, visibility)
-        return (*messages, note(prompt)) if prompt else messages
+        return MemberTurn(member, (*messages, note(prompt)) if prompt else messages)
 
     def asked_of(self, member: Runnable) -> tuple[Message, ...]:
         """Return what a member sees of what the team was asked, and of the turns before in the same session."""
@@ -96,9 +94,18 @@ class TeamConversation:
                 self.tell(turn.member.name, f"{turn.member.name} {FAILED}: {described(outcome)}")
         return judged
 
+    async def speak_all(
+        self, members: Sequence[Runnable], prompt: str, at: Context, *, limit: int | None
+    ) -> dict[str, AgentRun]:
+        """Let all members speak at the same time; return the runs of those that have answered, at least one."""
+        outcomes = await self.round([await self.turn_of(each, prompt) for each in members], at, limit=limit)
+        names = [each.name for each in members]
+        self.require_an_answer(names, outcomes)
+        return {name: run for name, run in zip(names, outcomes, strict=True) if isinstance(run, AgentRun)}
+
     async def ask(self, member: Runnable, prompt: str, at: Context) -> str:
         """Return the answer of a member to a prompt of the team; neither is a part of the conversation."""
-        (outcome,) = await self.speak([MemberTurn(member, await self.for_member(member, prompt, "replies"))], at)
+        (outcome,) = await self.speak([await self.turn_of(member, prompt, "replies")], at)
         if isinstance(outcome, Exception):
             raise outcome
         return "" if outcome is None else outcome.text
@@ -118,19 +125,21 @@ class TeamConversation:
         with program_at(at):
             return await settled_until(until, *map(call, turns), limit=limit)
 
-    async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
-        """Return the run of the team, whose answer a member gives to a prompt; it sees what all have written."""
-        turn = MemberTurn(member, await self.for_member(member, prompt, "replies"))
-        return self.answered(member.name, await self.turn(turn, ctx.under(member.name)))
+    async def prompted(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
+        """Have a member answer a prompt in a turn of its own; it sees what all have written."""
+        return await self.turn(await self.turn_of(member, prompt, "replies"), ctx.under(member.name))
 
-    def require_an_answer(self, turns: Sequence[MemberTurn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
-        """Raise if turns were taken and nobody has answered."""
-        failures = [(turn, each) for turn, each in zip(turns, outcomes, strict=True) if isinstance(each, Exception)]
+    async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
+        """Return the run of the team, whose answer a member gives to a prompt."""
+        return self.answered(member.name, await self.prompted(member, prompt, ctx))
+
+    def require_an_answer(self, names: Sequence[str], outcomes: Sequence[AgentRun | Exception | None]) -> None:
+        """Raise if members have had turns and nobody has answered."""
+        failures = [(name, each) for name, each in zip(names, outcomes, strict=True) if isinstance(each, Exception)]
         if not failures or any(isinstance(each, AgentRun) for each in outcomes):
             return
         (_, first), *others = failures
-        notes = [f"{turn.member.name} failed, too: {described(each)}" for turn, each in others]
-        annotate(first, notes)
+        annotate(first, [f"{name} failed, too: {described(each)}" for name, each in others])
         raise first
 
     def tell(self, source: str, *entries: str) -> None:

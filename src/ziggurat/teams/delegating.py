@@ -17,7 +17,7 @@ from ziggurat.core.service import fact
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.teams.assignments import Assignment, Assignments, Report
-from ziggurat.teams.conversation import MemberTurn, TeamConversation
+from ziggurat.teams.conversation import TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
@@ -87,7 +87,7 @@ class _Background(Struct, frozen=True, eq=False):
         at = lending(ctx, self.box, ctx.under(self.leader.name)).within(_ASSIGNMENTS, assignments)
         try:
             await assignments.restore()
-            turn = MemberTurn(self.leader, await conversation.for_member(self.leader))
+            turn = await conversation.turn_of(self.leader)
             run = await assignments.beside(conversation.turn(turn, at), wait=self.unfinished == "wait")
         finally:
             await assignments.settle()

@@ -25,7 +25,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem, handoff_entries
 from ziggurat.messages.message import HANDOFF, Message, ToolResult
-from ziggurat.teams.conversation import MemberTurn, TeamConversation, full_name
+from ziggurat.teams.conversation import TeamConversation, full_name
 from ziggurat.teams.handoff import (
     Handoff,
     HandoffPolicy,
@@ -130,7 +130,7 @@ class _Desk:
         while True:
             offer = self.offers[name]
             stop = any_of(*map(until_tool_called, offer.targets))
-            turn = MemberTurn(self.members[name], await conversation.for_member(self.members[name]))
+            turn = await conversation.turn_of(self.members[name])
             run = await conversation.turn(turn, lending(ctx, offer.box, at, stop))
             handoff = self._handoff(run, offer, visited)
             if handoff is None:

@@ -12,7 +12,7 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
-from ziggurat.teams.conversation import MemberTurn, TeamConversation
+from ziggurat.teams.conversation import TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import decision_in
 from ziggurat.teams.visibility import Visibility
@@ -86,7 +86,8 @@ class _Ledger(Struct, frozen=True, eq=False):
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
         conversation = TeamConversation(request, ctx, self.visibility)
-        await self._plan(conversation, PLAN, ctx)
+        names = described(self.members)
+        await conversation.prompted(self.manager, PLAN.replace("{members}", names), ctx)
         plans, stalls, number = 1, 0, 0
         while True:
             ledger = await self._progress(conversation, ctx.under("progress"))
@@ -97,21 +98,15 @@ class _Ledger(Struct, frozen=True, eq=False):
                 if plans >= self.max_plans:
                     return conversation.end(self.manager.name, stop=stops.LoopDetected("plan", plans))
                 plans, stalls = plans + 1, 0
-                await self._plan(conversation, _PLAN_AGAIN, ctx)
+                await conversation.prompted(self.manager, _PLAN_AGAIN.replace("{members}", names), ctx)
                 continue
             if number >= self.turns:
                 stop = stops.BudgetExceeded("turns", float(self.turns), float(number))
                 return conversation.end(self.manager.name, stop=stop)
             number += 1
-            member = self.members[ledger.next]
             conversation.tell(conversation.team, f"{self.manager.name} asks {ledger.next}: {ledger.instruction}")
-            turn = MemberTurn(member, await conversation.for_member(member))
+            turn = await conversation.turn_of(self.members[ledger.next])
             await conversation.round([turn], ctx.at(f"turn-{number}"))
-
-    async def _plan(self, conversation: TeamConversation, prompt: str, ctx: Context) -> None:
-        text = prompt.replace("{members}", described(self.members))
-        messages = await conversation.for_member(self.manager, text, "replies")
-        await conversation.turn(MemberTurn(self.manager, messages), ctx.under(self.manager.name))
 
     async def _progress(self, conversation: TeamConversation, at: Context) -> LedgerProgress:
         prompt = question = _PROGRESS.replace("{names}", ", ".join(self.members))

@@ -1,14 +1,17 @@
-"""Values in the replies of models that were asked for a name or for JSON: moderators, planners, managers."""
+"""Texts read by rules: the replies of models that were asked for a name, a number or JSON, and tasks that are split."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from json import JSONDecoder
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
+from msgspec import Meta
 from msgspec.json import decode
 
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt
 from ziggurat.messages.arguments import check_size
 from ziggurat.messages.message import check_depth
 
@@ -20,6 +23,12 @@ _PLACES = 20
 _LINE = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
 _OWN_LINE = re.compile(r"^[ \t]*(?:```\w*[ \t]*)?\{", re.MULTILINE)
 _DECODER = JSONDecoder()
+_SCORE = re.compile(
+    r"[\"'`*_( ]*+(?:score[\"'`*_ ]*+[:=][\"'`*_ ]*+)?([-+]?(?>\d+(?:\.\d*)?|\.\d+))"
+    r"[\"'`*_ ]*+(?:(%)|(?:/|(?:out\s+)?of)\s*(\d+(?:\.\d+)?))?+"
+    r"(?=\W*$|[\"'`*_) ]*(?:[.,;:!(]|[-\u2013\u2014]\s))",
+    re.IGNORECASE,
+)
 
 
 _AROUND = "\"'`*. \t\r"
@@ -107,3 +116,67 @@ def listed_in(reply: str) -> list[str]:
         lines = [line for line in reply.splitlines() if line.strip() and not line.lstrip().startswith("```")]
     marked = [line for line in lines if _LINE.match(line)]
     return [text for line in marked or lines if (text := _LINE.sub("", line).strip())]
+
+
+def parse_score(text: str) -> float:
+    """Return the number with which a reply begins, at least 0 and at most 1, such as 0.8, 80 % or 8/10.
+
+    One in a sentence is no score; without a score it is 0.5.
+    """
+    line = text.strip()[:1_000].partition("\n")[0]
+    number = _SCORE.match(line)
+    if number is None:
+        return 0.5
+    whole = 100.0 if number[2] else float(number[3] or 1) or 1.0
+    return min(1.0, max(0.0, float(number[1]) / whole))
+
+
+_MARK = re.compile(r"(?:^|(?<![-+*/^=(])\s)(?:[1-8]\.|[1-5]\))\s")  # no mark of a list: the end of "(7 + 5) "
+_PRIMARY = re.compile(r"[,;]|\sand\s")
+_WORDS = "(?:then|next|finally|after that|subsequently)"
+_LATER = re.compile(rf"\s{_WORDS}\s")
+_SENTENCE = re.compile(rf"[.!?]\s+(?={_WORDS}\b)", re.IGNORECASE)
+_LEADING = re.compile(rf"(?:and\s+)?{_WORDS}\b\s*", re.IGNORECASE)
+"""At the beginning of a part: it comes after all parts before it."""
+
+
+class Subtask(CheckedStruct, frozen=True):
+    """A part of a task.
+
+    Attributes:
+        text: What is to be done.
+        depth: Subtasks of depth 1 are done after those of depth 0 have ended, and so on.
+    """
+
+    text: NonEmptyText
+    depth: NonNegativeInt = 0
+
+
+Split = Callable[[str], Sequence[str | Subtask] | Awaitable[Sequence[str | Subtask]]]
+
+Splitter = Annotated[
+    Literal["breadth", "depth"] | Runnable | Split, Meta(description="as an agent that answers with a list")
+]
+
+
+def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:
+    """Split a task at the marks of a list, commas, semicolons and "and"; by depth also at "then" and the like.
+
+    >>> split_task("1. find it 2. read it then copy it", "depth")
+    [Subtask(text='find it', depth=0), Subtask(text='read it', depth=0), Subtask(text='copy it', depth=1)]
+    >>> [each.depth for each in split_task("Find it, then read it. Finally, copy it", "depth")]
+    [0, 1, 2]
+    """
+    text = _MARK.sub(", ", text)
+    if by == "breadth":
+        return [Subtask(each.strip()) for each in _PRIMARY.split(text) if each.strip()]
+    subtasks: list[Subtask] = []
+    level, later = 0, 0  # of the part, and of one that comes after all before it
+    for part in _PRIMARY.split(_SENTENCE.sub(", ", text)):
+        rest = part.strip()
+        if leading := _LEADING.match(rest):
+            level, rest = later, rest[leading.end() :]
+        pieces = [piece.strip() for piece in _LATER.split(rest)]
+        subtasks += [Subtask(piece, level + place) for place, piece in enumerate(filter(None, pieces))]
+        later = max((each.depth + 1 for each in subtasks), default=0)
+    return subtasks

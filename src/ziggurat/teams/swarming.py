@@ -15,9 +15,8 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import indented, user
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
-from ziggurat.teams.replies import listed_in
+from ziggurat.teams.replies import Splitter, Subtask, listed_in, split_task
 from ziggurat.teams.result import SUBTASK
-from ziggurat.teams.splitting import Splitter, Subtask, split_task
 from ziggurat.teams.visibility import note
 
 _PLANNING = """\
@@ -94,7 +93,7 @@ class _Swarm(Struct, frozen=True, eq=False):
         subtasks = await self._subtasks(conversation, request, ctx)
         required = math.ceil(len(subtasks) * self.threshold)
         results: list[tuple[str, str]] = []
-        all_turns: list[MemberTurn] = []
+        names: list[str] = []
         all_outcomes: list[AgentRun | Exception | None] = []
         for depth in sorted({each.depth for each in subtasks}):
             if len(results) >= required:
@@ -115,9 +114,9 @@ class _Swarm(Struct, frozen=True, eq=False):
                 for turn, run in zip(turns, outcomes, strict=True)
                 if isinstance(run, AgentRun)
             ]
-            all_turns += turns
+            names += [turn.member.name for turn in turns]
             all_outcomes += outcomes
-        conversation.require_an_answer(all_turns, all_outcomes)
+        conversation.require_an_answer(names, all_outcomes)
         return await self._conclude(conversation, results, ctx)
 
     async def _turn(
