@@ -23,7 +23,7 @@ from ziggurat.agents import Environment
 from ziggurat.calls.enter import MAX_DEPTH
 from ziggurat.errors import ModelError
 from ziggurat.events import AgentEnded, AgentStarted
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import timeout
 from ziggurat.messages import stops
 from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
 from ziggurat.testing import HandClock

@@ -32,7 +32,7 @@ from ziggurat.events import ModelEnded
 from ziggurat.journal import LocalJournal, Store
 from ziggurat.journal.entries import Failure
 from ziggurat.journal.store import run_log
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import timeout
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore

@@ -33,8 +33,7 @@ from ziggurat.agents import PendingItem
 from ziggurat.errors import CallerError, EmptyPrompt, RunExists
 from ziggurat.events import AgentEnded, Warned
 from ziggurat.layers.pipeline import pipeline
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import Transcript, assistant, stops
 from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.stores import InMemoryStore

@@ -13,7 +13,7 @@ from tests.agents.support import assert_sendable, elsewhere
 from tests.samples import sample
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Toolbox, ToolCall, stack
 from ziggurat.agents import AGENT_INPUT
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import timeout
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 

@@ -31,8 +31,7 @@ from ziggurat.agents import DidNotHappen, Environment, Happened
 from ziggurat.errors import Denied, InvalidArguments, ModelError, NotRepeatable
 from ziggurat.flows import flow, step
 from ziggurat.layers.alternatives import fallback
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import stops
 from ziggurat.messages.model import Interrupted
 from ziggurat.models import ScriptedModel

@@ -14,7 +14,7 @@ from tests.samples import pairs, sample
 from ziggurat import Agent, Context, Middleware, ModelRequest, ModelResponse, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.flows import flow
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import timeout
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call

@@ -24,8 +24,7 @@ from ziggurat.core import CLOCK, root
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import CacheHit
 from ziggurat.layers import CACHE_POLICY, CacheStore, DedupeStore
-from ziggurat.layers.cache import Cached, CachePolicy, cache
-from ziggurat.layers.dedupe import dedupe
+from ziggurat.layers.cache import Cached, CachePolicy, cache, dedupe
 from ziggurat.layers.retry import retry
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant
 from ziggurat.models import Model, ScriptedModel

@@ -14,8 +14,7 @@ from ziggurat.errors import CircuitOpen, InvalidArguments, LimitExceeded, ModelE
 from ziggurat.journal import LocalJournal
 from ziggurat.layers import CircuitBreaker
 from ziggurat.layers.circuit_breaker import circuit_breaker
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect
 

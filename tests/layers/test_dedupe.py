@@ -10,8 +10,8 @@ from ziggurat.core.context import RUN_ID
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import Joined
 from ziggurat.layers import DedupeStore
-from ziggurat.layers.dedupe import dedupe
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.cache import dedupe
+from ziggurat.layers.retry import timeout
 from ziggurat.messages import assistant
 from ziggurat.testing import HandClock, Responder, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect

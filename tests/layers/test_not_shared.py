@@ -26,8 +26,7 @@ from ziggurat import (
 )
 from ziggurat.core import root
 from ziggurat.layers import CacheStore, DedupeStore
-from ziggurat.layers.cache import cache
-from ziggurat.layers.dedupe import dedupe
+from ziggurat.layers.cache import cache, dedupe
 from ziggurat.messages import FinishReason, Transcript, assistant
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call

@@ -16,8 +16,7 @@ from ziggurat.layers.backpressure import backpressure
 from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.layers.rate_limit import rate_limit
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle

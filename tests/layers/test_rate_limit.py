@@ -12,8 +12,7 @@ from ziggurat.events import Queued
 from ziggurat.journal import LocalJournal
 from ziggurat.layers import RateLimiter
 from ziggurat.layers.rate_limit import rate_limit
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 
 

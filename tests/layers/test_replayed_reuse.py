@@ -12,8 +12,7 @@ from ziggurat.agents import Environment
 from ziggurat.errors import JournalMismatch
 from ziggurat.flows import flow
 from ziggurat.layers import CacheStore, DedupeStore
-from ziggurat.layers.cache import cache
-from ziggurat.layers.dedupe import dedupe
+from ziggurat.layers.cache import cache, dedupe
 from ziggurat.layers.retry import retry
 from ziggurat.messages import assistant
 from ziggurat.models import PAUSE, ScriptedModel

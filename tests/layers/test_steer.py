@@ -11,8 +11,8 @@ from ziggurat.core.service import COMPOSITE, NAME, fact, name_of
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.journal import Mode
+from ziggurat.layers.pipeline import Pick, steer
 from ziggurat.layers.retry import retry
-from ziggurat.layers.steer import Pick, steer
 from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.runs.options import request_of
 

@@ -12,9 +12,8 @@ from ziggurat.compaction import Compaction, Recent, Summary, over_messages
 from ziggurat.core import root
 from ziggurat.flows import flow
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.pipeline import pipeline
+from ziggurat.layers.pipeline import pipeline, steer
 from ziggurat.layers.retry import retry
-from ziggurat.layers.steer import steer
 from ziggurat.memory import Remembering, everything_said
 from ziggurat.middleware import everywhere
 from ziggurat.models import ScriptedModel

@@ -5,7 +5,7 @@ import pytest
 
 from ziggurat import ConfigurationError, Context, Timeout, stack
 from ziggurat.core import CLOCK, root
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import timeout
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.testing.expect import expect
 

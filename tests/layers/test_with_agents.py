@@ -27,8 +27,7 @@ from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Tally
 from ziggurat.models import Model, Pause, ScriptedModel, ScriptedReply

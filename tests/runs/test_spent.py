@@ -29,7 +29,7 @@ from ziggurat.errors import ModelError
 from ziggurat.flows import flow, gather
 from ziggurat.layers import CacheStore
 from ziggurat.layers.cache import cache
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import timeout
 from ziggurat.messages import assistant, stops
 from ziggurat.messages.usage import ASSUMED_OUTPUT
 from ziggurat.middleware import OutputGuardrail

@@ -12,7 +12,7 @@ from tests.teams.test_everywhere import ids
 from ziggurat import Agent, Approve, ModelRequest, Runnable, ToolCall, tool
 from ziggurat.core.diagram import DIAGRAM, Diagram
 from ziggurat.core.service import fact
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import timeout
 from ziggurat.teams import (
     composite_handoff,
     debate,

@@ -13,8 +13,7 @@ from ziggurat import Agent, AgentRun, ConfigurationError, Context, Toolbox, Tool
 from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Enclosed, fact, name_of
 from ziggurat.flows import flow
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import ToolSpec, stops
 from ziggurat.messages.model import SPEC, WINDOW
 from ziggurat.models import ScriptedModel

@@ -33,8 +33,7 @@ from ziggurat import (
 )
 from ziggurat.core.codec import decode
 from ziggurat.layers.alternatives import fallback
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages.agent import AgentRequest, AgentStep, PendingItem
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, filter_by_type, to_messages

@@ -12,13 +12,10 @@ from ziggurat.core.context import Context, Key, Scope
 from ziggurat.core.service import Layer, Service, layer, stack
 from ziggurat.core.stream import open_stream
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.pipeline import pipeline
-from ziggurat.layers.retry import retry
-from ziggurat.layers.steer import steer
+from ziggurat.layers.cache import CacheStore, DedupeStore, cache, dedupe
+from ziggurat.layers.pipeline import pipeline, steer
+from ziggurat.layers.retry import retry, timeout
 from ziggurat.layers.tap import tap
-from ziggurat.layers.timeout import timeout
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse
 

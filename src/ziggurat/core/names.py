@@ -175,12 +175,10 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.middleware": {
         "messages.middleware": "Middleware",
         "middleware.around": "everywhere",
-        "middleware.dynamic": "AllowTools DynamicPrompt DynamicTools",
+        "middleware.dynamic": "AllowTools DynamicPrompt DynamicTools Trim",
         "middleware.guardrail": "OutputGuardrail",
-        "middleware.log": "HookCounts Logging",
-        "middleware.prompt_cache": "PromptCacheGuard",
+        "middleware.log": "HookCounts Logging PromptCacheGuard",
         "middleware.redaction": "Redaction",
-        "middleware.trim": "Trim",
     },
     "ziggurat.models": {
         "messages.model": "Embeddings EmbedRequest Model ModelRequest ModelResponse ModelSettings",

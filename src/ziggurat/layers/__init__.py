@@ -2,17 +2,14 @@
 
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.backpressure import Gate, backpressure
-from ziggurat.layers.cache import CACHE_POLICY, CacheStore, cache
+from ziggurat.layers.cache import CACHE_POLICY, CacheStore, DedupeStore, cache, dedupe
 from ziggurat.layers.circuit_breaker import BreakerBackend, CircuitBreaker, LocalBackend, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
-from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.pipeline import pipeline
+from ziggurat.layers.pipeline import pipeline, steer
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.rate_limiter import RateBackend, RateLimiter
-from ziggurat.layers.retry import RetryBudget, retry
-from ziggurat.layers.steer import steer
+from ziggurat.layers.retry import RetryBudget, retry, timeout
 from ziggurat.layers.tap import tap
-from ziggurat.layers.timeout import timeout
 
 __all__ = [
     "CACHE_POLICY",

@@ -1,16 +1,18 @@
-"""Cache: stores answers and reuses them for equal requests."""
+"""Cache and dedupe: reuse the answers to equal requests, those that are stored and those of calls in progress."""
 
+import asyncio
 from collections.abc import Callable, Iterator, MutableMapping
 from hashlib import sha256
 from threading import RLock
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
+from ziggurat.core.clock import Holding, Stopwatch, held
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context, Key
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import CacheHit
+from ziggurat.core.errors import ConfigurationError, attach
+from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.failures import call_given
 from ziggurat.core.path import REUSED
 from ziggurat.core.service import COMPOSITE, Service, fact, layer, name_of
@@ -155,7 +157,7 @@ async def cache(
         ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
     """
     policy = ctx.scope.get(CACHE_POLICY) or "use"
-    if policy not in get_args(CachePolicy):
+    if policy not in ("use", "refresh", "bypass"):
         raise ConfigurationError(f"CACHE_POLICY is 'use', 'refresh' or 'bypass', got {policy!r}")
     if policy == "bypass" or ctx.replayed:
         return await inner(request, ctx)
@@ -170,3 +172,136 @@ async def cache(
     if is_reusable(value):
         store[name] = Cached(recalled(value), None if seconds is None else ctx.clock.now() + seconds)
     return value
+
+
+_Outcome = tuple[Any, Exception | None]
+"""The answer of a call, or its error."""
+
+
+class _Flight:
+    """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled."""
+
+    __slots__ = ("followers", "over", "until", "watch")
+
+    def __init__(self, ctx: Context, until: float) -> None:
+        self.until = until
+        self.watch = Stopwatch(ctx.clock, ctx.watch, ctx.emit)
+        self.followers: list[tuple[object, ...]] = []
+        self.over: asyncio.Future[_Outcome | None] = asyncio.get_running_loop().create_future()
+
+
+class DedupeStore:
+    """The calls in progress.
+
+    Args:
+        seconds: How long a call in progress can be joined.
+    """
+
+    @checked
+    def __init__(self, *, seconds: Seconds = 60.0) -> None:
+        self.seconds = seconds
+        self._flights: dict[str, _Flight] = {}
+        self._lock = RLock()
+
+    @property
+    def in_progress(self) -> int:
+        """The number of calls in progress."""
+        return len(self._flights)
+
+    def __repr__(self) -> str:
+        return f"DedupeStore(seconds={self.seconds:g})"
+
+    def _may_join(self, flight: _Flight, above: tuple[object, ...]) -> bool:
+        """Return False for another event loop, and for a call that would wait for itself."""
+        # It would if it is inside the call in progress, or inside one that this waits for, whatever calls are between.
+        if flight.over.get_loop() is not asyncio.get_running_loop():
+            return False
+        with self._lock:
+            waited_for = [each for each in self._flights.values() if each.followers]
+        reached, left = {flight}, [flight]
+        while left:
+            reason = left.pop()
+            if reason in above:
+                return False
+            more = {each for each in waited_for if any(reason in around for around in each.followers)} - reached
+            reached |= more
+            left += more
+        return True
+
+    def _end(self, key: str, flight: _Flight, outcome: _Outcome | None) -> None:
+        if self._flights.get(key) is flight:  # not a newer one, begun after this one expired
+            del self._flights[key]
+        if not flight.over.done() and not flight.over.get_loop().is_closed():
+            flight.over.set_result(outcome)
+
+
+@layer
+async def dedupe(
+    request: Q, ctx: Context, inner: Service[Q, R], *, store: DedupeStore, key: Callable[[Any], str] | None = None
+) -> R:
+    """Make one call for all equal requests that arrive while it is in progress.
+
+    A new request is sent; a request equal to one in progress waits for that answer, at no cost. Inside of a `cache`,
+    one equal to a recently answered request gets that answer, too::
+
+        stack(search, cache(store=CacheStore(), seconds=30), dedupe(store=DedupeStore()))
+
+    A waiting caller may be cancelled; the call continues for the others. If the caller that makes the call is
+    cancelled, reaches its own deadline, is suspended or gets an answer that `cache` would not store, one of those
+    waiting makes it instead. A failure is raised for all that wait. A call that would wait for itself, directly or over
+    others, is made instead, and each event loop makes its own calls.
+
+    Args:
+        store: The calls in progress; share one between all layers that may share calls.
+        key: Returns the key of a request; as for `cache`.
+
+    Raises:
+        ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
+    """
+    if ctx.replayed:
+        return await inner(request, ctx)
+    name = key_of("dedupe", inner, request, key, ctx)
+    clock = ctx.clock
+    while True:
+        flight = store._flights.get(name)
+        if flight is None or clock.monotonic() >= flight.until or not store._may_join(flight, around := held()):
+            break
+        flight.followers.append(around)
+        try:
+            if ctx.listens(Joined):
+                await ctx.emit(Joined(ctx.path, name))
+            with flight.watch.followed_by(ctx.watch or Stopwatch(clock)):
+                outcome = await asyncio.shield(flight.over)
+        finally:
+            flight.followers.remove(around)
+        if outcome is not None:
+            await note_reuse(ctx, inner)
+            value, failure = outcome
+            if failure is not None:
+                raise _copy_error(failure)
+            return value  # type: ignore[no-any-return]
+    outcome = None
+    flight = store._flights[name] = _Flight(ctx, clock.monotonic() + store.seconds)
+    try:
+        with Holding(flight):
+            value = await inner(request, ctx.timed(flight.watch))
+        if is_reusable(value):
+            outcome = recalled(value), None
+        return value
+    except Exception as error:
+        left = ctx.remaining()
+        if left is None or left > 0:  # else this caller's deadline passed, which need not concern the others
+            outcome = None, error
+        raise
+    finally:
+        store._end(name, flight, outcome)
+
+
+def _copy_error(error: Exception) -> Exception:
+    """Return a copy of an error for another caller, with the original as cause; it has cost that caller nothing."""
+    twin = type(error).__new__(type(error), *error.args)
+    twin.args = error.args
+    vars(twin).update((name, value) for name, value in vars(error).items() if name != "usage" and name[0] != "_")
+    twin.__cause__ = error
+    attach(twin, "sent", False)
+    return twin

@@ -1,4 +1,4 @@
-"""Retry: makes a call again after a transient failure."""
+"""Retry and timeout: make a call again after a transient failure, and bound how long each may take."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -161,3 +161,16 @@ def _delay(
     if asked > max(drawn, max_retry_after) or (left is not None and delay >= left):
         return None
     return delay if budget is None or recorded or budget.withdraw(ctx.clock.monotonic()) else None
+
+
+@layer
+async def timeout(request: Q, ctx: Context, inner: Service[Q, R], *, seconds: Seconds) -> R:
+    """Cancel a call that takes longer than `seconds`, and raise `Timeout`, which is transient.
+
+    Inside a retry it limits each try, outside a retry all tries together. The service gets the deadline in its context.
+    Time spent waiting for a slow reader of events does not count::
+
+        stack(model, retry(attempts=3), timeout(seconds=30))
+    """
+    async with ctx.limit(seconds) as ctx:
+        return await inner(request, ctx)

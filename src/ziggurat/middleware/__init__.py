@@ -11,11 +11,14 @@ if TYPE_CHECKING:
         AllowTools as AllowTools,
         DynamicPrompt as DynamicPrompt,
         DynamicTools as DynamicTools,
+        Trim as Trim,
     )
     from ziggurat.middleware.guardrail import OutputGuardrail as OutputGuardrail
-    from ziggurat.middleware.log import HookCounts as HookCounts, Logging as Logging
-    from ziggurat.middleware.prompt_cache import PromptCacheGuard as PromptCacheGuard
+    from ziggurat.middleware.log import (
+        HookCounts as HookCounts,
+        Logging as Logging,
+        PromptCacheGuard as PromptCacheGuard,
+    )
     from ziggurat.middleware.redaction import Redaction as Redaction
-    from ziggurat.middleware.trim import Trim as Trim
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

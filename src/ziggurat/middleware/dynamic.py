@@ -1,19 +1,23 @@
-"""Middleware that chooses the instructions and the tools of each model call, and the tools that may be called."""
+"""Middleware that chooses the instructions, tools and messages of each model call, and the tools that may be called."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
 
+from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
-from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
 from ziggurat.core.similar import check_patterns
-from ziggurat.messages.message import ToolCall
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message, ToolCall
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import FINAL_ANSWER, ModelRequest
+from ziggurat.messages.usage import estimate_tokens
 
 Write = Callable[[ModelRequest, Context], str | Awaitable[str | None] | None]
 """Returns the instructions for a model request, or None to leave them unchanged."""
@@ -113,3 +117,85 @@ def _with_tools(request: ModelRequest, names: set[str]) -> ModelRequest | None:
     if hidden or (forced == "required" and not tools):
         settings = replace(settings, tool_choice=None)
     return replace(request, tools=tools, settings=settings)
+
+
+class Trim(Middleware):
+    """Sends models the last messages, the first and the last, or as many as fit into a number of tokens.
+
+    System messages are always sent, in front; instructions are not changed. A call and its results stay together, and
+    the conversation begins with a user's message, so a few messages fewer than allowed may be sent. What the user asked
+    last, and the last message with the call that it answers, are always sent.
+
+    ::
+
+        Trim(last=20)
+        Trim(first=2, last=20)
+        Trim(tokens=8_000)
+
+    Args:
+        last: The number of messages at the end.
+        first: The number of messages at the start, in addition.
+        tokens: The maximum tokens of the messages, as estimated by `estimate_tokens`; the oldest are left out first.
+    """
+
+    @checked
+    def __init__(
+        self, *, last: PositiveInt | None = None, first: NonNegativeInt = 0, tokens: PositiveInt | None = None
+    ) -> None:
+        if (last is None) == (tokens is None) or (first and last is None):
+            raise ConfigurationError("give Trim(last=...), Trim(first=..., last=...), or Trim(tokens=...)")
+        self.first = first
+        self.last = last
+        self.tokens = tokens
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
+        messages = request.messages
+        if self.last is not None and len(messages) <= self.first + self.last:
+            return None
+        chosen = self._chosen(messages[:], self._sizes(messages))
+        return None if len(chosen) == len(messages) else replace(request, messages=Transcript.of(*chosen))
+
+    def view(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages of a conversation that are sent."""
+        return self._chosen(messages, [1 if self.tokens is None else _tokens(each) for each in messages])
+
+    def _sizes(self, messages: Transcript) -> list[int]:
+        """Return the sizes of messages; in a conversation that grows each is measured once."""
+        if self.tokens is None:
+            return [1] * len(messages)
+        before = messages.beginning
+        sizes = messages.note(_tokens, lambda: [] if before is None else self._sizes(before))
+        sizes += map(_tokens, messages[len(sizes) :])
+        return sizes[: len(messages)]
+
+    def _chosen(self, messages: Sequence[Message], sizes: Sequence[int]) -> list[Message]:
+        """Return the system messages, the first ones, perhaps the question, and the last ones."""
+        systems = [at for at, each in enumerate(messages) if each.role == "system"]
+        said = [at for at, each in enumerate(messages) if each.role != "system"]
+        if not said:
+            return list(messages)
+        # Where units begin, which stay together: a call with its results.
+        units = [place for place, at in enumerate(said) if not place or messages[at].role != "tool"]
+        sums = [0, *accumulate([sizes[at] for at in said])]
+
+        def start_within(after: int, bound: float) -> int:
+            """Return from where on units are within the bound; the last one always is."""
+            fitting = [place for place in units if place >= after and sums[-1] - sums[place] <= bound]
+            return fitting[0] if fitting else max(after, units[-1])
+
+        left = (self.last or 0) if self.tokens is None else self.tokens - sum([sizes[at] for at in systems])
+        head = [place for place in (*units, len(said)) if sums[place] <= self.first][-1]
+        start, asked = start_within(head, left), list[int]()
+        users = [place for place in units if messages[said[place]].role == "user"]
+        people = [place for place in users if messages[said[place]].origin is None]
+        question = (people or users or [-1])[-1]
+        if head <= question < start:  # the question is always sent
+            end = next(place for place in (*units, len(said)) if place > question)
+            start, asked = start_within(end, left - (sums[end] - sums[question])), said[question:end]
+        elif not head and users:  # a conversation begins with a user's message
+            start = next(place for place in users if place >= start)
+        return [messages[at] for at in (*systems, *said[:head], *asked, *said[max(head, start) :])]
+
+
+def _tokens(message: Message) -> int:
+    return estimate_tokens(encode(message.parts).decode())
