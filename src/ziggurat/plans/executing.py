@@ -278,8 +278,8 @@ def plan_execute(
     Raises:
         ConfigurationError: an argument cannot work.
     """
-    named = {each: entry.service for each, entry in Toolbox(tools).entries.items()}
-    callers = {each: Agent(model, name="caller", tools=[named[each]]) for each in named}
+    named: dict[str, Tool] = {each: entry.service for each, entry in Toolbox(tools).entries.items()}
+    callers: dict[str, Runnable[Any]] = {each: Agent(model, name="caller", tools=[named[each]]) for each in named}
     planner = Agent(model, name="planner", instructions=instructions)
     executor = executor or Agent(model, name="executor")
     verifier = verifier or Agent(model, name="verifier")
@@ -357,9 +357,10 @@ class _Attempts(msgspec.Struct, eq=False):
         executed = list[ExecutedStep]()
         for number, step in enumerate(planned, 1):
             node = ended.get(f"step_{number}")  # one beyond the limit was skipped
-            status, output, error = ("skipped", None, None) if node is None else (node.status, node.output, node.error)
-            what = (step.description, status, step.tool, step.arguments, step.expected)
-            executed.append(ExecutedStep(*what, output, error))
+            status: NodeStatus = "skipped" if node is None else node.status
+            output, error = (None, None) if node is None else (node.output, node.error)
+            what = (step.tool, step.arguments, step.expected)
+            executed.append(ExecutedStep(step.description, status, *what, output, error))
         return tuple(executed)
 
     def _task(self, number: int, steps: tuple[PlannedStep, ...]) -> nodes.Node:
