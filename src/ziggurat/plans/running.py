@@ -1,6 +1,6 @@
 """How a plan runs: node after node, each with its result, in the run of the flow that the plan is."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ziggurat.calls.agent_call import program_at
@@ -12,7 +12,7 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded, described, t
 from ziggurat.core.failures import ends_run
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.conditions import holds
-from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Place, Sequence
+from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Place, Sequence
 from ziggurat.plans.result import NodeResult
 from ziggurat.plans.variables import items_of
 from ziggurat.plans.working import Work
@@ -29,62 +29,43 @@ class Execution:
 
     async def run(self, place: Place, values: _Values, results: _Results) -> Any:
         """Run a node and return its output, which becomes its variable; the results are added in the plan's order."""
-        ctx = AMBIENT.get()
-        assert ctx is not None
-        number = len(results)
+        ctx, number = _here(), len(results)
         if self._emits:
-            await self._tell(ctx, place, "running")
+            await ctx.emit(NodeChanged(f"{ctx.path}/{place.name}", place.position, "running"))
         try:
-            work = self._works.get(place)
-            if work is not None:
-                output = await work(values, ctx)
-            else:
-                output = await _RUN[type(place.node)](self, place, values, results)
+            output = await self._output_of(place, values, results)
         except Exception as error:  # a task may raise anything; what follows is its policy
             if ends_run(error):
                 raise
             output = await self._handle(error, place, values, results, number)
         else:
-            results.insert(number, self._result(ctx, place, "completed", output))
-            if self._emits:
-                await self._tell(ctx, place, "completed")
+            await self._note(place, "completed", results, number, output)
         if place.variable is not None:
             values[place.variable] = output
         return output
 
     async def _handle(self, error: Exception, place: Place, values: _Values, results: _Results, number: int) -> Any:
         """Do what the policy of a node says after it has failed."""
-        ctx = AMBIENT.get()
-        assert ctx is not None
-        results.insert(number, self._result(ctx, place, "failed", None, described(error)))
-        await self._tell(ctx, place, "failed", described(error))
+        await self._note(place, "failed", results, number, error=described(error))
         if place.instead is not None:
             values["error"] = text_of(error)
             with _below(f"{place.name}/instead"):
                 return await self.run(place.instead, values, results)
         if place.node.on_failure == "continue":
             return None
-        annotate(error, [f"it was raised at {place.position} of the plan {ctx.path[: self._start - 1]}"])
+        annotate(error, [f"it was raised at {place.position} of the plan {_here().path[: self._start - 1]}"])
         raise error
 
-    def _result(
-        self, ctx: Context, place: Place, status: NodeStatus, output: Any = None, error: str | None = None
-    ) -> NodeResult:
-        path = f"{ctx.path}/{place.name}"[self._start :]
-        name = place.variable or place.name
-        return NodeResult(
-            place.position, path, name, type(place.node).__name__, status, _plain_output(output, place), error
-        )
-
-    async def _tell(self, ctx: Context, place: Place, status: NodeStatus, error: str | None = None) -> None:
+    async def _note(
+        self, place: Place, status: NodeStatus, results: _Results, number: int, output: Any = None, *, error: str = ""
+    ) -> None:
+        """Add the result of a node at its place in the plan's order, and tell listeners of it."""
+        ctx, why = _here(), error or None
+        at, name = f"{ctx.path}/{place.name}", place.variable or place.name
+        value = _plain_output(output, place)
+        results.insert(number, NodeResult(place.position, at[self._start :], name, place.kind, status, value, why))
         if self._emits:
-            await ctx.emit(NodeChanged(f"{ctx.path}/{place.name}", place.position, status, error))
-
-    async def _skip(self, place: Place, results: _Results) -> None:
-        ctx = AMBIENT.get()
-        assert ctx is not None
-        results.append(self._result(ctx, place, "skipped"))
-        await self._tell(ctx, place, "skipped")
+            await ctx.emit(NodeChanged(at, place.position, status, why))
 
     # -- what the kinds of nodes do ------------------------------------------------------------------------------
 
@@ -96,50 +77,55 @@ class Execution:
                 output = await self.run(part, values, results)
             except Exception:
                 for later in parts[number:]:
-                    await self._skip(later, results)
+                    await self._note(later, "skipped", results, len(results))
                 raise
         return output
 
-    async def _run_sequence(self, place: Place, values: _Values, results: _Results) -> Any:
-        with _below(place.name):
-            return await self.run_all(place.parts, values, results)
+    async def _output_of(self, place: Place, values: _Values, results: _Results) -> Any:
+        if (work := self._works.get(place)) is not None:
+            return await work(values, _here())
+        match place.node:
+            case Sequence():
+                with _below(place.name):
+                    return await self.run_all(place.parts, values, results)
+            case Branch() as branch:
+                return await self._run_branch(branch, place, values, results)
+            case Parallel() as parallel:
+                return await self._run_parallel(parallel, place, values, results)
+            case Map() as each:
+                snapshots = [{**values, each.item: item} for item in items_of(each.over, values, each.name)]
+                return await self._together(place.name, place.parts * len(snapshots), snapshots, each.limit, results)
+            case Loop() as loop:
+                return await self._run_loop(loop, place, values, results)
+        raise AssertionError(f"{place.kind} is no node of a plan")
 
-    async def _run_branch(self, place: Place, values: _Values, results: _Results) -> Any:
-        assert isinstance(place.node, Branch)
+    async def _run_branch(self, node: Branch, place: Place, values: _Values, results: _Results) -> Any:
         output = None
         with _below(place.name) as ctx:
-            chosen = 0 if await holds(place.node.condition, values, place.position, ctx) else 1
+            chosen = 0 if await holds(node.condition, values, place.position, ctx) else 1
             for number, part in enumerate(place.parts):
                 if number == chosen:
                     output = await self.run(part, values, results)
                 else:
-                    await self._skip(part, results)
+                    await self._note(part, "skipped", results, len(results))
         return output
 
-    async def _run_parallel(self, place: Place, values: _Values, results: _Results) -> list[Any]:
-        assert isinstance(place.node, Parallel)
+    async def _run_parallel(self, node: Parallel, place: Place, values: _Values, results: _Results) -> list[Any]:
         before = dict(values)
         snapshots = [dict(values) for _ in place.parts]
-        outputs = await self._together(place.name, place.parts, snapshots, place.node.limit, results)
+        outputs = await self._together(place.name, place.parts, snapshots, node.limit, results)
         for snapshot in snapshots:
             values.update({name: each for name, each in snapshot.items() if before.get(name, _ABSENT) is not each})
         return outputs
 
-    async def _run_map(self, place: Place, values: _Values, results: _Results) -> list[Any]:
-        node = place.node
-        assert isinstance(node, Map)
-        snapshots = [{**values, node.item: item} for item in items_of(node.over, values, node.name)]
-        return await self._together(place.name, place.parts * len(snapshots), snapshots, node.limit, results)
-
-    async def _run_loop(self, place: Place, values: _Values, results: _Results) -> Any:
-        node, (part,) = place.node, place.parts
-        assert isinstance(node, Loop)
-        output, until = None, node.until
+    async def _run_loop(self, node: Loop, place: Place, values: _Values, results: _Results) -> Any:
+        (part,) = place.parts
+        output = None
         with _below(place.name) as ctx:
             for number in range(1, node.max_rounds + 1):
                 with program_at(ctx.at(f"round-{number}")):
                     output = await self.run(part, values, results)
-                    if until is not None and await holds(until, values, place.position, ctx):
+                    if node.until is not None and await holds(node.until, values, place.position, ctx):
                         return output
         if node.until is None:
             return output
@@ -162,20 +148,15 @@ class Execution:
         return list(outcomes)
 
 
-_RUN: dict[type[Node], Callable[[Execution, Place, _Values, _Results], Coroutine[Any, Any, Any]]] = {
-    Sequence: Execution._run_sequence,
-    Branch: Execution._run_branch,
-    Parallel: Execution._run_parallel,
-    Map: Execution._run_map,
-    Loop: Execution._run_loop,
-}
+def _here() -> Context:
+    ctx = AMBIENT.get()
+    assert ctx is not None
+    return ctx
 
 
 def _below(name: str) -> running:
     """Have what is called within the block take its places below this name."""
-    ctx = AMBIENT.get()
-    assert ctx is not None
-    return program_at(ctx.at(name))
+    return program_at(_here().at(name))
 
 
 _ABSENT = object()
