@@ -1,15 +1,11 @@
 """Graph: declares nodes on a typed state and the edges between them, and builds a durable `StateGraph` of them."""
 
-import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, Literal, TypeVar, Unpack, get_args, get_origin, get_type_hints, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import Step
-from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
@@ -21,10 +17,8 @@ from ziggurat.plans.graph_parts import (
     GraphNode,
     GraphRoute,
     Join,
-    call_of,
-    call_of_items,
-    call_of_runnable,
-    declared_writes,
+    node_of,
+    route_of,
 )
 from ziggurat.plans.graph_shape import Shape, check_joins, shape_of
 from ziggurat.plans.state import StateType
@@ -73,8 +67,6 @@ class Graph(Generic[S]):
         self._edges: list[Edge] = []
         self._routes: dict[str, GraphRoute] = {}
 
-    @overload
-    def node(self, node: F, /) -> F: ...
     @overload
     def node(
         self,
@@ -171,46 +163,10 @@ class Graph(Generic[S]):
         """
         self._add(node, name, writes, join, rounds, None, None, (items, limit))
 
-    def _add(
-        self,
-        node: Any,
-        name: str | None,
-        writes: str | Sequence[str] | None,
-        join: Join,
-        rounds: int,
-        takes: Callable[[Any], Any] | None,
-        gives: Callable[[Any], Any] | None,
-        items: tuple[str | Callable[[Any], Sequence[Any]], int | None] | None = None,
-    ) -> None:
+    def _add(self, node: Any, name: str | None, *settings: Any) -> None:
         title = name or str(getattr(node, "name", None) or getattr(node, "__name__", ""))
         self._check_name(title)
-        if isinstance(node, Step):
-            raise ConfigurationError(
-                f"the node {title} is a step, but a node is recorded by itself: add a function, which may call the step"
-            )
-        if isinstance(node, Runnable):
-            declared = None if writes is None else frozenset([writes] if isinstance(writes, str) else writes)
-            call = call_of_runnable(node, writes if isinstance(writes, str) else None, takes, gives)
-        else:
-            if takes is not None or gives is not None:
-                raise ConfigurationError(f"the node {title} is a function, so it needs neither takes= nor gives=")
-            declared, call = declared_writes(node, title, writes, self._state_type), call_of(node, title, writes)
-            if items is None:
-                self._check_state(node, title)
-        for field in declared or ():
-            self._state_type.require(field, title)
-        if items is not None:
-            if isinstance(items[0], str):
-                self._state_type.require(items[0], title)
-            for field in declared or ():
-                if self._state_type.fields[field].reducer is None:
-                    raise ConfigurationError(
-                        f"the node {title} is called for several items at the same time, and each writes "
-                        f"{self._state_type.name}.{field}: {self._state_type.advice(field)}"
-                    )
-            checked = partial(self._state_type.checked, node=title, writes=declared)
-            call = call_of_items(call, *items, checked, self._state_type)
-        self._nodes[title] = GraphNode(len(self._nodes), title, call, declared, join, rounds, items is not None)
+        self._nodes[title] = node_of(len(self._nodes), title, node, self._state_type, *settings)
         self._added[id(node)] = title
         self._objects.append(node)
 
@@ -221,18 +177,6 @@ class Graph(Generic[S]):
             )
         if name in self._nodes:
             raise ConfigurationError(f"there are two nodes named {name!r}: give one another name with node(name=...)")
-
-    def _check_state(self, node: Callable[..., Any], name: str) -> None:
-        hints = get_type_hints(node)
-        names = [each for each in inspect.signature(node).parameters if hints.get(each) is not Context]
-        kind = hints.get(names[0]) if names else None
-        if len(names) != 1 or (
-            kind not in (None, Any) and get_origin(kind) is None and kind is not self._state_type.kind
-        ):
-            raise ConfigurationError(
-                f"the node {name} takes the state, as in async def {name}(state: {self._state_type.name}), got "
-                f"{inspect.signature(node)}"
-            )
 
     # -- edges ---------------------------------------------------------------------------------------------------
 
@@ -277,26 +221,12 @@ class Graph(Generic[S]):
             ConfigurationError: the targets are not known, or the node has a route.
         """
         (source,) = self._names(node)
-        kind = None if inspect.isclass(choose) else get_type_hints(choose).get("return")
-        single = get_origin(kind) not in (list, tuple, Sequence) and kind not in (list, tuple)
-        literal = kind if single else next(iter(get_args(kind)), None)
-        annotated = get_args(literal) if get_origin(literal) is Literal else ()
-        names = annotated if targets is None else self._names(targets)
-        if inspect.iscoroutinefunction(choose) or not callable(choose):
-            raise ConfigurationError(
-                f"the route of {source} is an ordinary function of the state: what is awaited belongs into the node"
-            )
-        if not names:
-            raise ConfigurationError(
-                f"it is not known where the route of {source} leads: annotate its result, such as "
-                "-> Literal['write', 'end'], or pass the nodes as targets"
-            )
         if source in self._routes:
             raise ConfigurationError(
                 f"the node {source} has a route already: let one function choose among all targets"
             )
-        self._routes[source] = GraphRoute(choose, tuple(names), None if kind is None or kind is Any else single)
-        self._edges.extend(Edge(source, target, chosen=True) for target in names)
+        self._routes[source] = route = route_of(source, choose, None if targets is None else self._names(targets))
+        self._edges.extend(Edge(source, target, chosen=True) for target in route.targets)
 
     def _names(self, nodes: AnyNode | Sequence[AnyNode]) -> list[str]:
         if isinstance(nodes, (list, tuple)):

@@ -3,13 +3,15 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Literal, get_type_hints
+from functools import partial
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import UNSET, Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import place_of, program_at
 from ziggurat.calls.gather import gather
+from ziggurat.calls.step import Step
 from ziggurat.core.context import AMBIENT, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
@@ -105,7 +107,7 @@ def _changes(returned: object, field: str | None, name: str) -> Changes:
     )
 
 
-def call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
+def _call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
     if not inspect.iscoroutinefunction(function):
         title = getattr(function, "__name__", name)
         raise ConfigurationError(
@@ -122,7 +124,7 @@ def call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall
     return call
 
 
-def call_of_runnable(
+def _call_of_runnable(
     runnable: Runnable[Any],
     field: str | None,
     takes: Callable[[Any], Any] | None,
@@ -137,7 +139,7 @@ def call_of_runnable(
     return call
 
 
-def call_of_items(
+def _call_of_items(
     call: NodeCall,
     items: str | Callable[[Any], Sequence[Any]],
     limit: int | None,
@@ -167,7 +169,7 @@ def call_of_items(
     return call_items
 
 
-def declared_writes(
+def _declared_writes(
     function: Callable[..., Any], name: str, writes: str | Sequence[str] | None, state_type: StateType
 ) -> frozenset[str] | None:
     """Return the fields that a node may change, as it declares them; None if it does not."""
@@ -192,3 +194,74 @@ def declared_writes(
     for field in hints:
         state_type.require(field, name)
     return frozenset(hints)
+
+
+def _check_state(node: Callable[..., Any], name: str, state: type) -> None:
+    hints = get_type_hints(node)
+    names = [each for each in inspect.signature(node).parameters if hints.get(each) is not Context]
+    kind = hints.get(names[0]) if names else None
+    if len(names) != 1 or (kind not in (None, Any) and get_origin(kind) is None and kind is not state):
+        raise ConfigurationError(
+            f"the node {name} takes the state, as in async def {name}(state: {state.__name__}), got "
+            f"{inspect.signature(node)}"
+        )
+
+
+def node_of(
+    index: int,
+    name: str,
+    node: Any,
+    state_type: StateType,
+    writes: str | Sequence[str] | None,
+    join: Join,
+    rounds: int,
+    takes: Callable[[Any], Any] | None,
+    gives: Callable[[Any], Any] | None,
+    items: tuple[str | Callable[[Any], Sequence[Any]], int | None] | None = None,  # of a map, with its limit
+) -> GraphNode:
+    if isinstance(node, Step):
+        raise ConfigurationError(
+            f"the node {name} is a step, but a node is recorded by itself: add a function, which may call the step"
+        )
+    if isinstance(node, Runnable):
+        declared = None if writes is None else frozenset([writes] if isinstance(writes, str) else writes)
+        call = _call_of_runnable(node, writes if isinstance(writes, str) else None, takes, gives)
+    else:
+        if takes is not None or gives is not None:
+            raise ConfigurationError(f"the node {name} is a function, so it needs neither takes= nor gives=")
+        declared, call = _declared_writes(node, name, writes, state_type), _call_of(node, name, writes)
+        if items is None:
+            _check_state(node, name, state_type.kind)
+    for field in declared or ():
+        state_type.require(field, name)
+    if items is not None:
+        if isinstance(items[0], str):
+            state_type.require(items[0], name)
+        for field in declared or ():
+            if state_type.fields[field].reducer is None:
+                raise ConfigurationError(
+                    f"the node {name} is called for several items at the same time, and each writes "
+                    f"{state_type.name}.{field}: {state_type.advice(field)}"
+                )
+        checked = partial(state_type.checked, node=name, writes=declared)
+        call = _call_of_items(call, *items, checked, state_type)
+    return GraphNode(index, name, call, declared, join, rounds, items is not None)
+
+
+def route_of(source: str, choose: Callable[[Any], Any], names: Sequence[str] | None) -> GraphRoute:
+    """Return a route to the nodes of some names, by default those in the annotation of the function."""
+    kind = None if inspect.isclass(choose) else get_type_hints(choose).get("return")
+    single = get_origin(kind) not in (list, tuple, Sequence) and kind not in (list, tuple)
+    literal = kind if single else next(iter(get_args(kind)), None)
+    if names is None:
+        names = get_args(literal) if get_origin(literal) is Literal else ()
+    if inspect.iscoroutinefunction(choose) or not callable(choose):
+        raise ConfigurationError(
+            f"the route of {source} is an ordinary function of the state: what is awaited belongs into the node"
+        )
+    if not names:
+        raise ConfigurationError(
+            f"it is not known where the route of {source} leads: annotate its result, such as "
+            "-> Literal['write', 'end'], or pass the nodes as targets"
+        )
+    return GraphRoute(choose, tuple(names), None if kind is None or kind is Any else single)
