@@ -203,7 +203,10 @@ class Worker(Generic[Out]):
 
     async def _drive(self, driven: "_Driven", pause: float) -> None:
         claim, run_id, opener = driven.claim, driven.control.run_id, self._starter.opener
-        clock = _by_store(self._options.clock, claim.at)
+        clock = self._options.clock
+        # A run must not be due before its time by the store's clock, nor this clock be far ahead of the claim.
+        if claim.at and not -_WAIT <= (ahead := claim.at - clock.now()) <= 0.0:
+            clock = _StoreClock(clock, ahead)
         environment = replace(self._options.environment, clock=clock)
         options = replace(self._options, control=driven.control, environment=environment)
         recovering = Recovering(claim, self._attempts, partial(self._isolate, driven.control))
@@ -364,12 +367,6 @@ class _StoreClock:
 
     def now(self) -> float:
         return self._now() + self._ahead
-
-
-def _by_store(clock: Clock, claimed: float) -> Clock:
-    """Return a clock that is not behind the time of a claim, nor further ahead of it than a claim takes."""
-    ahead = claimed - clock.now()
-    return clock if not claimed or -_WAIT <= ahead <= 0.0 else _StoreClock(clock, ahead)
 
 
 class _Driven(Struct, frozen=True):

@@ -152,14 +152,11 @@ class _Race(Generic[Q, R]):
             if winner is not None:
                 break
         if winner is None:
-            raise self._all_failed()
+            *earlier, (_, last) = self.failures
+            names = self.hedge.names
+            annotate(last, [f"{names[index]} had failed before: {described(error)}" for index, error in earlier])
+            raise last
         return winner
-
-    def _all_failed(self) -> Exception:
-        *earlier, (_, last) = self.failures
-        names = self.hedge.names
-        annotate(last, [f"{names[index]} had failed before: {described(error)}" for index, error in earlier])
-        return last
 
     async def _attempt(self, index: int, place: Context) -> R:
         try:

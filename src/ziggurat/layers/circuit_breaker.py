@@ -73,17 +73,13 @@ class Circuit(Struct):
         if self.state == "half_open":
             if any(ticket in self.trials for ticket in above):
                 return Verdict(0)  # a part of the trial, which alone is settled: this ticket is older than the epoch
-            if self._has_permit(rules, now):
+            if len(self.trials) + self.passed >= rules.permits:
+                self.trials = {ticket: end for ticket, end in self.trials.items() if now < end}
+            if len(self.trials) + self.passed < rules.permits:
                 self.tickets += 1
                 self.trials[self.tickets] = now + rules.open_seconds
                 return Verdict(self.tickets, None, change, trial=True)
         return Verdict(-1, self.until - now if state == "open" else None)
-
-    def _has_permit(self, rules: _BreakerRules, now: float) -> bool:
-        if len(self.trials) + self.passed < rules.permits:
-            return True
-        self.trials = {ticket: end for ticket, end in self.trials.items() if now < end}
-        return len(self.trials) + self.passed < rules.permits
 
     def settle(self, rules: _BreakerRules, ticket: int, failed: bool | None, now: float) -> Change | None:
         """Count whether a call failed; None for one that does not count, such as a cancelled call."""

@@ -347,7 +347,9 @@ class Masking:
     def _mask_struct(self, value: Any, depth: int) -> Any:
         changes: dict[str, Any] = {}
         for name, known in msgspec.structs.asdict(value).items():  # an AgentRun's output may raise an error
-            if known.__class__ in _FIGURES or (name in _KEPT and not self._is_foreign(name, value)):
+            if known.__class__ in _FIGURES or (
+                name in _KEPT and (name != "id" or not isinstance(value, _WITH_FOREIGN_ID))
+            ):
                 continue
             if name == "arguments" and isinstance(known, str):
                 changed: Any = self.json(known)
@@ -362,10 +364,6 @@ class Masking:
         if isinstance(value, Thinking) and "text" in changes:
             changes["signature"] = None  # the signature is for the original text
         return msgspec.structs.replace(value, **changes) if changes else value
-
-    @staticmethod
-    def _is_foreign(name: str, value: msgspec.Struct) -> bool:
-        return name == "id" and isinstance(value, _WITH_FOREIGN_ID)
 
     def _mask_object(self, value: Any, depth: int) -> Any:
         """Return an object of a user's class, such as a typed output, with masked fields."""

@@ -73,7 +73,7 @@ def shape_of(nodes: list[GraphNode], edges: Sequence[Edge]) -> Shape:
     loops = links.loops(back)
     links.check_ways_out(loops)
     loops = links.with_side_branches(loops, dominators)
-    return Shape(nodes, list(edges), _regions(links, loops, back), back)
+    return Shape(nodes, list(edges), _Regions(links, loops).connected(back), back)
 
 
 class _Links:
@@ -215,12 +215,6 @@ class _Links:
             beside = staying
 
 
-def _regions(links: _Links, loops: dict[int, int], back: frozenset[Edge]) -> Region:
-    builder = _Regions(links, loops)
-    builder.connect(back)
-    return builder.whole
-
-
 class _Regions:
     def __init__(self, links: _Links, loops: dict[int, int]) -> None:
         self.links = links
@@ -246,7 +240,7 @@ class _Regions:
         for first, region in self.of_loop.items():
             region.first = [next(member for each, member in self.around[first] if each is region)]
 
-    def connect(self, back: frozenset[Edge]) -> None:
+    def connected(self, back: frozenset[Edge]) -> Region:
         at = self.links.at
         for edge in self.links.edges:
             if edge.source == START:
@@ -263,6 +257,7 @@ class _Regions:
                 outs = member.outs
                 member.chance = member.node.join == "any" and len(member.entries) > 1
                 member.tolerant = all(each.target and each.target.node.join == "settled" for each in outs)
+        return self.whole
 
     def _add(self, edge: Edge, target: int | None, back: bool) -> None:
         key: Edge | str | None = edge.target if edge.chosen else None

@@ -42,7 +42,7 @@ class StateField(Struct, frozen=True, eq=False):
         check = _checking(parameter)
         own = reducer is None or reducer in (append, merge)
         whole = check if own or update is kind else _checking(Parameter.of_result(f"the field {name!r}", kind))
-        return cls(name, kind, reducer, parameter, check, _unchecked if own else whole)
+        return cls(name, kind, reducer, parameter, check, (lambda value: value) if own else whole)
 
     def reduced(self, value: Any, update: Any) -> Any:
         if self.reducer is None:
@@ -64,10 +64,6 @@ def _update_type(kind: Any, reducer: Reducer | None) -> Any:
         return kind
     hints = [each for name, each in get_type_hints(reducer).items() if name != "return"]
     return hints[1] if len(hints) > 1 else kind
-
-
-def _unchecked(value: Any) -> Any:
-    return value
 
 
 def _checking(parameter: Parameter) -> Callable[[Any], Any]:

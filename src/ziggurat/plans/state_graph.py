@@ -1,5 +1,6 @@
 """StateGraph: a graph that was built, as a durable flow; its runs have a history, and can be drawn."""
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -81,9 +82,7 @@ def built(
     setup = {"graph": edges[:8]}
     if tolerant := ", ".join(tolerant_in(shape.region)):
         setup["tolerant"] = tolerant
-    program, takes = flow_program(run, hints, name, setup, arguments, has_node=lambda place: _node_in(place) in names)
+    program, takes = flow_program(
+        run, hints, name, setup, arguments, has_node=lambda place: re.split("[/#]", place)[0] in names
+    )
     return StateGraph(program, takes, name=name, store=store, shape=shape)
-
-
-def _node_in(place: str) -> str:
-    return place.partition("/")[0].partition("#")[0]

@@ -89,8 +89,10 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
         text = text_of_parts([message for message in _said_in(run) if message.origin is None])
         known = await self._known(text, ctx)
         if known:
-            listed = "\n".join(f"{number}. {_fact_line(record)}" for number, record in enumerate(known, 1))
-            text = f"{text}\n\nKnown already:\n{listed}"
+            text += "\n\nKnown already:"
+            for number, record in enumerate(known, 1):
+                about = f"[{subject}] " if (subject := subject_of(record)) is not None else ""
+                text += f"\n{number}. {about}{record.content}"
         request = ModelRequest(
             Transcript.of(user(text)), self.prompt, settings=ModelSettings(max_tokens=self.max_tokens)
         )
@@ -127,11 +129,6 @@ def _read(line: str, known: Sequence[MemoryRecord], taint: tuple[str, ...]) -> N
     if not text or text.strip("[]. ").upper() == "NONE":
         return None
     return Note(content=text, kind="semantic", subject=subject, replaces=replaces, origin="model", taint=taint)
-
-
-def _fact_line(record: MemoryRecord) -> str:
-    subject = subject_of(record)
-    return record.content if subject is None else f"[{subject}] {record.content}"
 
 
 def _said_in(run: AgentRun) -> list[Message]:
