@@ -78,7 +78,7 @@ def replaced(circuit: Circuit) -> Circuit:
 
 @given(st.lists(STEPS, max_size=60))
 def test_any_sequence_of_calls_ends_and_waits_follows_the_specification(steps: list[tuple[Any, ...]]) -> None:
-    rules = CircuitBreaker(consecutive=2, open_seconds=OPEN_SECONDS, permits=PERMITS).rules
+    rules = CircuitBreaker(consecutive=2, open_seconds=OPEN_SECONDS, permits=PERMITS)
     circuit, expected = Circuit(), Specification()
     running: list[tuple[int, int, int]] = []  # name, ticket, and the period in which it began
     for name, (what, *arguments) in enumerate(steps):
@@ -253,7 +253,7 @@ async def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns: in
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=100))
 def test_the_window_holds_what_it_should(steps: list[tuple[bool, int]]) -> None:
     """The rate is that of the calls in the last 10 slices of a second."""
-    rules = CircuitBreaker(failure_rate=1.0, minimum_calls=8, window_seconds=10).rules
+    rules = CircuitBreaker(failure_rate=1.0, minimum_calls=8, window_seconds=10)
     circuit, now = Circuit(), 0
     seen: list[tuple[int, bool]] = []
     for failed, wait in steps:

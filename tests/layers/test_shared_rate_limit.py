@@ -14,7 +14,7 @@ from ziggurat.core.clock import Clock
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.events import Queued
 from ziggurat.layers import RateLimiter, rate_limit
-from ziggurat.layers.rate_limiter import RateLimits, RateWindow
+from ziggurat.layers.rate_limiter import RateWindow
 from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 
 T = TypeVar("T")
@@ -72,7 +72,12 @@ STEPS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 10)), max_size=60)
 def test_no_period_holds_more_than_the_limits_and_the_wait_is_known(
     steps: list[tuple[int, int]], requests: int, weight: int
 ) -> None:
-    limits, window, passed, now = RateLimits(requests, weight, 10.0), RateWindow(), list[tuple[float, int]](), 0.0
+    limits, window, passed, now = (
+        RateLimiter(requests=requests, weight=weight, seconds=10.0),
+        RateWindow(),
+        list[tuple[float, int]](),
+        0.0,
+    )
     for gap, heavy in steps:
         now += gap / 10
         _, wait = window.take(limits, heavy, now)

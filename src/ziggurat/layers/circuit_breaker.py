@@ -30,15 +30,6 @@ Change = tuple[CircuitState, CircuitState]
 _SLICES = 10
 
 
-class _BreakerRules(Struct, frozen=True):
-    consecutive: int | None
-    failure_rate: float | None
-    window_seconds: float
-    minimum_calls: int
-    open_seconds: float
-    permits: int
-
-
 class Verdict(Struct, frozen=True, gc=False):
     """Whether a call may pass: if so, `ticket` is 0 or more, and is passed to `Circuit.settle` when the call ends."""
 
@@ -62,7 +53,7 @@ class Circuit(Struct):
     failed: int = 0
     slices: list[tuple[int, int, int]] = []  # of the window: (slice of time, calls, failed)
 
-    def admit(self, rules: _BreakerRules, now: float, *above: int) -> Verdict:
+    def admit(self, rules: "CircuitBreaker", now: float, *above: int) -> Verdict:
         """Decide whether a call may pass; `above` are the tickets of trials that it is beneath."""
         state = self.state
         if state == "closed" or state == "forced_closed":
@@ -81,7 +72,7 @@ class Circuit(Struct):
                 return Verdict(self.tickets, None, change, trial=True)
         return Verdict(-1, self.until - now if state == "open" else None)
 
-    def settle(self, rules: _BreakerRules, ticket: int, failed: bool | None, now: float) -> Change | None:
+    def settle(self, rules: "CircuitBreaker", ticket: int, failed: bool | None, now: float) -> Change | None:
         """Count whether a call failed; None for one that does not count, such as a cancelled call."""
         if ticket < self.epoch or self.state == "forced_closed":
             return None
@@ -105,7 +96,7 @@ class Circuit(Struct):
         too_many = self.failed and self.calls >= rules.minimum_calls and self.failed >= rules.failure_rate * self.calls
         return self._open(rules, now) if too_many else None
 
-    def _open(self, rules: _BreakerRules, now: float) -> Change:
+    def _open(self, rules: "CircuitBreaker", now: float) -> Change:
         self.until = now + rules.open_seconds
         return self.force("open")
 
@@ -210,9 +201,12 @@ class CircuitBreaker:
     ) -> None:
         if consecutive is None and failure_rate is None:
             consecutive = 5
-        self.rules: _BreakerRules = _BreakerRules(
-            consecutive, failure_rate, window_seconds, minimum_calls, open_seconds, permits
-        )
+        self.consecutive = consecutive
+        self.failure_rate = failure_rate
+        self.window_seconds = window_seconds
+        self.minimum_calls = minimum_calls
+        self.open_seconds = open_seconds
+        self.permits = permits
         self.when = when
         self.name = name
         self.backend: BreakerBackend = LocalBackend() if backend is None else backend
@@ -234,8 +228,8 @@ class CircuitBreaker:
         return self.backend.update(self.name, Circuit.force, "forced_closed")
 
     def __repr__(self) -> str:
-        names = (name for name in _BreakerRules.__struct_fields__ if getattr(self.rules, name) is not None)
-        rules = ", ".join(f"{name}={getattr(self.rules, name):g}" for name in names)
+        names = ("consecutive", "failure_rate", "window_seconds", "minimum_calls", "open_seconds", "permits")
+        rules = ", ".join(f"{name}={value:g}" for name in names if (value := getattr(self, name)) is not None)
         return f"CircuitBreaker({self.name!r}, {rules})"
 
 
@@ -259,10 +253,10 @@ async def circuit_breaker(
     """
     if ctx.replayed:
         return await inner(request, ctx)
-    rules, backend, clock = breaker.rules, breaker.backend, ctx.clock
+    backend, clock = breaker.backend, ctx.clock
     began = backend.time(clock)
     above = _trials_in(around, breaker) if (around := held()) else ()
-    verdict = backend.update(breaker.name, Circuit.admit, rules, began, *above)
+    verdict = backend.update(breaker.name, Circuit.admit, breaker, began, *above)
     if not isinstance(verdict, Verdict):
         verdict = await _wait_for_verdict(verdict, breaker, began)
     if verdict.ticket < 0:
@@ -285,7 +279,7 @@ async def circuit_breaker(
         raise
     finally:
         now = backend.time(clock)
-        change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, failed, now)
+        change = backend.update(breaker.name, Circuit.settle, breaker, verdict.ticket, failed, now)
         if change is not None:
             if not closing:
                 await _tell(breaker, change, ctx)
@@ -323,7 +317,7 @@ async def _wait_for_verdict(answer: Awaitable[Verdict], breaker: CircuitBreaker,
     except asyncio.CancelledError:
         verdict = await task
         if verdict.ticket >= 0:
-            back = breaker.backend.update(breaker.name, Circuit.settle, breaker.rules, verdict.ticket, None, now)
+            back = breaker.backend.update(breaker.name, Circuit.settle, breaker, verdict.ticket, None, now)
             if back is not None and not isinstance(back, tuple):
                 await back
         raise

@@ -33,24 +33,13 @@ _LEAST = 1e-9  # tolerance for the rounding error of a sum
 _SLICES = 100
 
 
-class RateLimits(Struct, frozen=True):
-    requests: int | None
-    weight: float | None
-    seconds: float
-
-    def fit(self, requests: int, total: float, weight: float) -> bool:
-        return (self.requests is None or requests < self.requests) and (
-            self.weight is None or total + weight <= self.weight + _LEAST
-        )
-
-
 class RateWindow(Struct):
     """The calls of all processes in the last period: data that a backend stores; each method is one atomic step."""
 
     slices: list[tuple[int, int, float]] = []  # (slice of time, requests, weight), the oldest first
     closed_until: float = 0.0
 
-    def take(self, limits: RateLimits, weight: float, now: float) -> tuple[int, float]:
+    def take(self, limits: "RateLimiter", weight: float, now: float) -> tuple[int, float]:
         """Take one request and its weight; return the slice and 0, or the seconds until there is room."""
         grain = limits.seconds / _SLICES
         self.slices = [each for each in self.slices if each[0] * grain + limits.seconds > now]
@@ -58,13 +47,13 @@ class RateWindow(Struct):
         total = sum(amount for _, _, amount in self.slices)
         at = max(now, self.closed_until)
         for number, calls, amount in self.slices:
-            if limits.fit(requests, total, weight):
+            if limits.fits(requests, total, weight):
                 break
             at = max(at, number * grain + limits.seconds)
             requests, total = requests - calls, total - amount
         return (self.add(limits, 1, weight, now), 0.0) if at <= now else (0, at - now)
 
-    def add(self, limits: RateLimits, requests: int, weight: float, now: float) -> int:
+    def add(self, limits: "RateLimiter", requests: int, weight: float, now: float) -> int:
         """Take without regard to the limits; return the slice."""
         # Rounded up: a slice counts until the last of its calls is a period old.
         number = ceil(now * _SLICES / limits.seconds)
@@ -173,7 +162,6 @@ class RateLimiter:
             raise ConfigurationError("RateLimiter() limits nothing: give requests=..., weight=... or both")
         self.name = name
         self.backend = backend
-        self._limits = RateLimits(requests, weight, seconds)
         self.requests = requests
         self.weight = weight
         self.seconds = seconds
@@ -186,6 +174,12 @@ class RateLimiter:
         self._closed_until = -inf
         self._waiting: deque[_Waiter] = deque()
         self._lock = RLock()  # reentrant: a collected coroutine may leave the queue at any point
+
+    def fits(self, requests: int, total: float, weight: float) -> bool:
+        """Return whether one more request of a weight fits beside others in a period."""
+        return (self.requests is None or requests < self.requests) and (
+            self.weight is None or total + weight <= self.weight + _LEAST
+        )
 
     @property
     def waiting(self) -> int:
@@ -203,7 +197,7 @@ class RateLimiter:
         with self._lock:
             self._remove_expired(now)
             if (
-                self._waiting or now < self._closed_until or not self._limits.fit(self._requests, self._weight, weight)
+                self._waiting or now < self._closed_until or not self.fits(self._requests, self._weight, weight)
             ) and not (self.backend is not None and self.backend.lets_all_pass):
                 return None
             return self._add(now, 1, weight)
@@ -301,7 +295,7 @@ class RateLimiter:
     async def _take_shared(self, permit: Permit, weight: float, clock: Clock) -> float:
         """Take from the shared window, and return 0, or the seconds until it has room."""
         assert self.backend is not None
-        take = self.backend.update_window(self.name, RateWindow.take, self._limits, weight, self.backend.time(clock))
+        take = self.backend.update_window(self.name, RateWindow.take, self, weight, self.backend.time(clock))
         task = asyncio.ensure_future(take)
         try:
             permit.slice, seconds = await asyncio.shield(task)
@@ -319,7 +313,7 @@ class RateLimiter:
         assert self.backend is not None
         now = self.backend.time(clock)
         if more > 0:
-            await self.backend.update_window(self.name, RateWindow.add, self._limits, 0, more, now)
+            await self.backend.update_window(self.name, RateWindow.add, self, 0, more, now)
         elif more < 0:
             await self.backend.update_window(self.name, RateWindow.give_back, permit.slice, 0, -more)
         if pause > 0:
@@ -361,7 +355,7 @@ class RateLimiter:
         while waiting and now >= self._closed_until:
             waiter = waiting[0]
             if not waiter.bell.get_loop().is_closed():  # else it never continues
-                if not self._limits.fit(self._requests, self._weight, waiter.weight):
+                if not self.fits(self._requests, self._weight, waiter.weight):
                     break
                 waiter.permit = self._add(now, 1, waiter.weight)
                 waiter.ring()
@@ -385,7 +379,7 @@ class RateLimiter:
         for waiter in waiters:
             at = due
             first, count, weight = oldest, requests, total
-            while first < len(planned) and not self._limits.fit(count, weight, waiter.weight):
+            while first < len(planned) and not self.fits(count, weight, waiter.weight):
                 since, requests_then, weight_then = planned[first]
                 at = max(at, since + self.seconds)
                 first, count, weight = first + 1, count - requests_then, weight - weight_then
