@@ -1,9 +1,9 @@
 """group_chat: members that speak one after the other, in an order that a rule, a function or an agent chooses."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Literal, Unpack
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -66,35 +66,19 @@ def group_chat(
     speaker_name = speaker if isinstance(speaker, str) else getattr(speaker, "name", getattr(speaker, "__name__", ""))
     chooser = "speaker" if moderator is None else moderator.name
     edges = [DiagramEdge(chooser, each, both=True) for each in named]
-    return as_runnable(
-        "group_chat",
-        _Chat(named, speaker, turns, until, visibility),
-        everyone,
-        {"speaker": speaker_name, "turns": turns},
-        circle(list(named)) if isinstance(speaker, str) else edges,
-        arguments,
-    )
 
-
-class _Chat(Struct, frozen=True, eq=False):
-    members: Mapping[str, Runnable]
-    speaker: Literal["round_robin"] | Runnable | Chooser
-    turns: int
-    until: Callable[[Sequence[Message]], bool] | None
-    visibility: Visibility
-
-    async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
-        conversation = TeamConversation(request, ctx, self.visibility)
-        order = list(self.members)
+    async def control(request: AgentRequest, ctx: Context) -> AgentRun:
+        conversation = TeamConversation(request, ctx, visibility)
+        order = list(named)
         answered: tuple[str, AgentRun] | None = None
         failed: list[tuple[str, Exception | None]] = []  # since the last answer
         following = 0
-        for number in range(1, self.turns + 1):
-            name = await self._next(conversation, order[following], ctx.at(f"choice-{number}"))
+        for number in range(1, turns + 1):
+            name = await _next(speaker, named, conversation, order[following], ctx.at(f"choice-{number}"))
             if name is None:
                 break
             following = (order.index(name) + 1) % len(order)
-            turn = await conversation.turn_of(self.members[name], TURN * (number > 1))
+            turn = await conversation.turn_of(named[name], TURN * (number > 1))
             (outcome,) = await conversation.round([turn], ctx.at(f"turn-{number}"))
             if isinstance(outcome, AgentRun):
                 answered, failed = (name, outcome), []
@@ -102,7 +86,7 @@ class _Chat(Struct, frozen=True, eq=False):
                 failed.append((name, outcome))
             if len(failed) >= len(order):
                 break
-            if self.until is not None and call_given(self.until, ctx, tuple(conversation.messages)):
+            if until is not None and call_given(until, ctx, tuple(conversation.messages)):
                 break
         if failed and (answered is None or len(failed) >= len(order)):
             conversation.require_an_answer(*zip(*failed, strict=True))
@@ -113,19 +97,26 @@ class _Chat(Struct, frozen=True, eq=False):
             return conversation.repeat(name, run)
         return conversation.answered(name, run)
 
-    async def _next(self, conversation: TeamConversation, in_turn: str, at: Context) -> str | None:
-        if isinstance(self.speaker, str):
-            return in_turn
-        if isinstance(self.speaker, Runnable):
-            prompt = CHOICE.replace("{members}", described(self.members))
-            reply = await conversation.ask(self.speaker, prompt, at)
-            name = name_in(reply, self.members, DONE)
-            return in_turn if name is None else None if name == DONE and DONE not in self.members else name
-        answer = self.speaker(tuple(conversation.messages))
-        chosen = await answer if isinstance(answer, Awaitable) else answer
-        if chosen is not None and chosen not in self.members:
-            raise ConfigurationError(
-                f"speaker= of the group chat returned {chosen!r:.200}; it returns None or one of "
-                f"{', '.join(self.members)}"
-            )
-        return chosen
+    if isinstance(speaker, str):
+        edges = circle(list(named))
+    settings = {"speaker": speaker_name, "turns": turns}
+    return as_runnable("group_chat", control, everyone, settings, edges, arguments)
+
+
+async def _next(
+    speaker: Speaker, members: dict[str, Runnable], conversation: TeamConversation, in_turn: str, at: Context
+) -> str | None:
+    if isinstance(speaker, str):
+        return in_turn
+    if isinstance(speaker, Runnable):
+        prompt = CHOICE.replace("{members}", described(members))
+        reply = await conversation.ask(speaker, prompt, at)
+        name = name_in(reply, members, DONE)
+        return in_turn if name is None else None if name == DONE and DONE not in members else name
+    answer = speaker(tuple(conversation.messages))
+    chosen = await answer if isinstance(answer, Awaitable) else answer
+    if chosen is not None and chosen not in members:
+        raise ConfigurationError(
+            f"speaker= of the group chat returned {chosen!r:.200}; it returns None or one of {', '.join(members)}"
+        )
+    return chosen

@@ -1,9 +1,6 @@
 """background: a leader that starts members, goes on, and looks at them or waits for them later."""
 
-from collections.abc import Mapping
 from typing import Literal, Unpack
-
-from msgspec import Struct
 
 from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
@@ -68,30 +65,22 @@ def background(
             f"background(leader, ...) takes an Agent as its leader, which can call tools; {leader.name} is none"
         )
     own.joined(box)  # raises if two have the same name
-    control = _Background(leader, named, box, unfinished, concurrency)
+
+    async def control(request: AgentRequest, ctx: Context, /) -> AgentRun:
+        conversation = TeamConversation(request, ctx, "everything")
+        assignments = Assignments(named, concurrency, ctx)
+        at = lending(ctx, box, ctx.under(leader.name)).within(_ASSIGNMENTS, assignments)
+        try:
+            await assignments.restore()
+            turn = await conversation.turn_of(leader)
+            run = await assignments.beside(conversation.turn(turn, at), wait=unfinished == "wait")
+        finally:
+            await assignments.settle()
+        return conversation.answered(leader.name, run)
+
     settings = {"leader": leader.name, "unfinished": unfinished}
     edges = [DiagramEdge(leader.name, each, arrow="dotted") for each in named]
     return as_runnable("background", control, everyone, settings, edges, arguments, {leader.name: box})
-
-
-class _Background(Struct, frozen=True, eq=False):
-    leader: Runnable
-    members: Mapping[str, Runnable]
-    box: Toolbox
-    unfinished: _Unfinished
-    concurrency: int
-
-    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        conversation = TeamConversation(request, ctx, "everything")
-        assignments = Assignments(self.members, self.concurrency, ctx)
-        at = lending(ctx, self.box, ctx.under(self.leader.name)).within(_ASSIGNMENTS, assignments)
-        try:
-            await assignments.restore()
-            turn = await conversation.turn_of(self.leader)
-            run = await assignments.beside(conversation.turn(turn, at), wait=self.unfinished == "wait")
-        finally:
-            await assignments.settle()
-        return conversation.answered(self.leader.name, run)
 
 
 def _starter(member: Runnable) -> FunctionTool:

@@ -71,52 +71,44 @@ def ledger_team(
     """
     everyone = members_by_name("ledger_team", (manager, *members), least=2)
     named = members_by_name("ledger_team", members)
-    control = _Ledger(manager, named, turns, max_stalls, max_plans, visibility)
-    edges = [DiagramEdge(manager.name, each, both=True) for each in named]
-    return as_runnable("ledger_team", control, everyone, {"manager": manager.name}, edges, arguments)
+    about, name = described(named), manager.name
 
-
-class _Ledger(Struct, frozen=True, eq=False):
-    manager: Runnable
-    members: Mapping[str, Runnable]
-    turns: int
-    max_stalls: int
-    max_plans: int
-    visibility: Visibility
-
-    async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
-        conversation = TeamConversation(request, ctx, self.visibility)
-        names = described(self.members)
-        await conversation.prompted(self.manager, PLAN.replace("{members}", names), ctx)
+    async def control(request: AgentRequest, ctx: Context) -> AgentRun:
+        conversation = TeamConversation(request, ctx, visibility)
+        await conversation.prompted(manager, PLAN.replace("{members}", about), ctx)
         plans, stalls, number = 1, 0, 0
         while True:
-            ledger = await self._progress(conversation, ctx.under("progress"))
+            ledger = await _progress(manager, named, conversation, ctx.under("progress"))
             if ledger.done:
-                return await conversation.conclude(self.manager, ANSWER, ctx)
+                return await conversation.conclude(manager, ANSWER, ctx)
             stalls = max(0, stalls - 1) if ledger.progress else stalls + 1
-            if stalls > self.max_stalls:
-                if plans >= self.max_plans:
-                    return conversation.end(self.manager.name, stop=stops.LoopDetected("plan", plans))
+            if stalls > max_stalls:
+                if plans >= max_plans:
+                    return conversation.end(name, stop=stops.LoopDetected("plan", plans))
                 plans, stalls = plans + 1, 0
-                await conversation.prompted(self.manager, _PLAN_AGAIN.replace("{members}", names), ctx)
+                await conversation.prompted(manager, _PLAN_AGAIN.replace("{members}", about), ctx)
                 continue
-            if number >= self.turns:
-                stop = stops.BudgetExceeded("turns", float(self.turns), float(number))
-                return conversation.end(self.manager.name, stop=stop)
+            if number >= turns:
+                return conversation.end(name, stop=stops.BudgetExceeded("turns", float(turns), float(number)))
             number += 1
-            conversation.tell(conversation.team, f"{self.manager.name} asks {ledger.next}: {ledger.instruction}")
-            turn = await conversation.turn_of(self.members[ledger.next])
-            await conversation.round([turn], ctx.at(f"turn-{number}"))
+            conversation.tell(conversation.team, f"{name} asks {ledger.next}: {ledger.instruction}")
+            await conversation.round([await conversation.turn_of(named[ledger.next])], ctx.at(f"turn-{number}"))
 
-    async def _progress(self, conversation: TeamConversation, at: Context) -> LedgerProgress:
-        prompt = question = _PROGRESS.replace("{names}", ", ".join(self.members))
-        for number in range(1, TRIES + 1):
-            reply = await conversation.ask(self.manager, prompt, at.at(f"try-{number}"))
-            try:
-                return progress_in(reply, self.members)
-            except InvalidArguments as error:
-                prompt = f"{question}\n\n{AGAIN.replace('{fault}', str(error))}"
-        return LedgerProgress(False, False, next(iter(self.members)), "Go on with the plan.")
+    edges = [DiagramEdge(name, each, both=True) for each in named]
+    return as_runnable("ledger_team", control, everyone, {"manager": name}, edges, arguments)
+
+
+async def _progress(
+    manager: Runnable, members: dict[str, Runnable], conversation: TeamConversation, at: Context
+) -> LedgerProgress:
+    prompt = question = _PROGRESS.replace("{names}", ", ".join(members))
+    for number in range(1, TRIES + 1):
+        reply = await conversation.ask(manager, prompt, at.at(f"try-{number}"))
+        try:
+            return progress_in(reply, members)
+        except InvalidArguments as error:
+            prompt = f"{question}\n\n{AGAIN.replace('{fault}', str(error))}"
+    return LedgerProgress(False, False, next(iter(members)), "Go on with the plan.")
 
 
 def progress_in(text: str, members: Mapping[str, object]) -> LedgerProgress:
