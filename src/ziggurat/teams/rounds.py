@@ -300,61 +300,52 @@ def debate(
     named = members_by_name("debate", members, least=2)
     everyone = members_by_name("debate", members if moderator is None else (*members, moderator))
     settings = {"rounds": rounds, "moderator": "" if moderator is None else moderator.name}
-    control = _Debate(named, moderator, rounds, scoring, max_argument_chars, visibility, concurrency)
+
+    async def control(request: AgentRequest, ctx: Context) -> AgentRun:
+        conversation = TeamConversation(request, ctx, visibility, longest=max_argument_chars)
+        scores = dict.fromkeys(named, 0.0)
+        latest: dict[str, AgentRun] = {}
+        for number in range(1, rounds + 1):
+            prompt, at = _OPENING if number == 1 else _REBUTTAL, ctx.at(f"round-{number}")
+            runs = await conversation.speak_all(members, prompt, at, limit=concurrency)
+            latest |= runs
+            if scoring:
+                at = ctx.at(f"scores-{number}")
+                given = await _scores(conversation, named, runs, at, concurrency, max_argument_chars)
+                scores |= {name: round(scores[name] + score, 6) for name, score in given.items()}
+                conversation.tell(conversation.team, SCORES + encode(scores).decode())
+        if moderator is not None:
+            return await conversation.conclude(moderator, _MODERATION, ctx)
+        winner = only_highest(scores.items())
+        if winner is not None and winner in latest:
+            return conversation.repeat(winner, latest[winner])
+        return conversation.close(
+            "\n".join(f"{each}: {indented(latest[each].text)}" for each in named if each in latest)
+        )
+
     end = "highest score" if moderator is None else moderator.name
     edges = [*each_other(named), *(DiagramEdge(each, end) for each in named)]
     return as_runnable("debate", control, everyone, settings, edges, arguments)
 
 
-class _Debate(Struct, frozen=True, eq=False):
-    members: dict[str, Runnable]
-    moderator: Runnable | None
-    rounds: int
-    scoring: bool
-    max_argument_chars: int
-    visibility: Visibility
-    concurrency: int | None
-
-    async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
-        conversation = TeamConversation(request, ctx, self.visibility, longest=self.max_argument_chars)
-        scores = dict.fromkeys(self.members, 0.0)
-        latest: dict[str, AgentRun] = {}
-        for number in range(1, self.rounds + 1):
-            prompt = _OPENING if number == 1 else _REBUTTAL
-            at, members = ctx.at(f"round-{number}"), tuple(self.members.values())
-            runs = await conversation.speak_all(members, prompt, at, limit=self.concurrency)
-            latest |= runs
-            if self.scoring:
-                for name, score in (await self._scores(conversation, runs, ctx.at(f"scores-{number}"))).items():
-                    scores[name] = round(scores[name] + score, 6)
-                conversation.tell(conversation.team, SCORES + encode(scores).decode())
-        return await self._conclude(conversation, latest, scores, ctx)
-
-    async def _conclude(
-        self, conversation: TeamConversation, latest: dict[str, AgentRun], scores: dict[str, float], ctx: Context
-    ) -> AgentRun:
-        if self.moderator is not None:
-            return await conversation.conclude(self.moderator, _MODERATION, ctx)
-        winner = only_highest(scores.items())
-        if winner is not None and winner in latest:
-            return conversation.repeat(winner, latest[winner])
-        return conversation.close(
-            "\n".join(f"{each}: {indented(latest[each].text)}" for each in self.members if each in latest)
-        )
-
-    async def _scores(self, conversation: TeamConversation, runs: dict[str, AgentRun], at: Context) -> dict[str, float]:
-        """Return the mean of the scores that each argument of a round gets from the other members that argued."""
-        prompts = {name: note(_SCORING + indented(self._cut(run.text))) for name, run in runs.items()}
-        asked = {name: conversation.asked_of(self.members[name]) for name in runs}
-        pairs = [(judge, name) for judge in runs for name in runs if judge != name]
-        turns = [MemberTurn(self.members[judge], (*asked[judge], prompts[name])) for judge, name in pairs]
-        outcomes = await conversation.speak(turns, at, limit=self.concurrency)
-        marks: dict[str, list[float]] = {name: [] for name in runs}
-        for (_, name), outcome in zip(pairs, outcomes, strict=True):
-            if isinstance(outcome, AgentRun):  # a member that fails gives no score
-                marks[name].append(parse_score(outcome.text))
-        return {name: sum(each) / len(each) if each else 0.0 for name, each in marks.items()}
-
-    def _cut(self, text: str) -> str:
-        limit = self.max_argument_chars
-        return text if len(text) <= limit else text[: limit - 1] + "…"
+async def _scores(
+    conversation: TeamConversation,
+    members: dict[str, Runnable],
+    runs: dict[str, AgentRun],
+    at: Context,
+    limit: int | None,
+    longest: int,
+) -> dict[str, float]:
+    """Return the mean of the scores that each argument of a round gets from the other members that argued."""
+    texts = {name: run.text for name, run in runs.items()}
+    cut = {name: text if len(text) <= longest else text[: longest - 1] + "…" for name, text in texts.items()}
+    prompts = {name: note(_SCORING + indented(text)) for name, text in cut.items()}
+    asked = {name: conversation.asked_of(members[name]) for name in runs}
+    pairs = [(judge, name) for judge in runs for name in runs if judge != name]
+    turns = [MemberTurn(members[judge], (*asked[judge], prompts[name])) for judge, name in pairs]
+    outcomes = await conversation.speak(turns, at, limit=limit)
+    marks: dict[str, list[float]] = {name: [] for name in runs}
+    for (_, name), outcome in zip(pairs, outcomes, strict=True):
+        if isinstance(outcome, AgentRun):  # a member that fails gives no score
+            marks[name].append(parse_score(outcome.text))
+    return {name: sum(each) / len(each) if each else 0.0 for name, each in marks.items()}

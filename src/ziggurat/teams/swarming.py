@@ -4,8 +4,6 @@ import math
 from collections.abc import Awaitable, Sequence
 from typing import Unpack, overload
 
-from msgspec import Struct
-
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
@@ -72,7 +70,38 @@ def swarm(
     extra = [each for each in (split, leader) if isinstance(each, Runnable)]
     everyone = members_by_name("swarm", (*members, *extra))
     workers = tuple(named.values())[:max_members]
-    control = _Swarm(workers, split, leader, threshold, concurrency, max_subtasks)
+
+    async def control(request: AgentRequest, ctx: Context) -> AgentRun:
+        conversation = TeamConversation(request, ctx, "replies")
+        subtasks = await _subtasks(split, max_subtasks, conversation, request, ctx)
+        required = math.ceil(len(subtasks) * threshold)
+        results: list[tuple[str, str]] = []
+        names: list[str] = []
+        outcomes: list[AgentRun | Exception | None] = []
+        for depth in sorted({each.depth for each in subtasks}):
+            if len(results) >= required:
+                break
+            before = (note("Results so far:\n" + _listed(results)),) if depth and results else ()
+            turns: list[MemberTurn] = []
+            for number, each in [pair for pair in enumerate(subtasks) if pair[1].depth == depth]:
+                member = workers[number % len(workers)]
+                earlier = conversation.asked_of(member)[:-1]  # the last one is the task as a whole
+                turns.append(MemberTurn(member, (*earlier, *before, user(each.text))))
+                conversation.tell(conversation.team, f"{SUBTASK}{number + 1}, for {member.name}: {each.text}")
+            missing, at = required - len(results), ctx.at(f"round-{depth + 1}")
+            until = missing if missing < len(turns) else None
+            ended = await conversation.round(turns, at, limit=concurrency, until=until)
+            pairs = [(turn.member.name, outcome) for turn, outcome in zip(turns, ended, strict=True)]
+            results += [(name, outcome.text) for name, outcome in pairs if isinstance(outcome, AgentRun)]
+            names += [name for name, _ in pairs]
+            outcomes += ended
+        conversation.require_an_answer(names, outcomes)
+        if leader is None or not results:
+            return conversation.close(converge(results))
+        notes = (note(_listed(results)), note(_MERGING))
+        turn = MemberTurn(leader, (*conversation.asked_of(leader), *notes))
+        return conversation.answered(leader.name, await conversation.turn(turn, ctx.under(leader.name)))
+
     split_name = split if isinstance(split, str) else getattr(split, "name", getattr(split, "__name__", ""))
     start = split.name if isinstance(split, Runnable) else "split"
     end = "results" if leader is None else leader.name
@@ -80,84 +109,28 @@ def swarm(
     return as_runnable("swarm", control, everyone, {"split": split_name, "threshold": threshold}, edges, arguments)
 
 
-class _Swarm(Struct, frozen=True, eq=False):
-    members: Sequence[Runnable]
-    split: Splitter
-    leader: Runnable | None
-    threshold: float
-    concurrency: int | None
-    max_subtasks: int
-
-    async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
-        conversation = TeamConversation(request, ctx, "replies")
-        subtasks = await self._subtasks(conversation, request, ctx)
-        required = math.ceil(len(subtasks) * self.threshold)
-        results: list[tuple[str, str]] = []
-        names: list[str] = []
-        all_outcomes: list[AgentRun | Exception | None] = []
-        for depth in sorted({each.depth for each in subtasks}):
-            if len(results) >= required:
-                break
-            stage = [(number, each) for number, each in enumerate(subtasks) if each.depth == depth]
-            turns = [await self._turn(conversation, number, each, results) for number, each in stage]
-            for (number, each), turn in zip(stage, turns, strict=True):
-                conversation.tell(conversation.team, f"{SUBTASK}{number + 1}, for {turn.member.name}: {each.text}")
-            until = required - len(results)
-            outcomes = await conversation.round(
-                turns,
-                ctx.at(f"round-{depth + 1}"),
-                limit=self.concurrency,
-                until=until if until < len(turns) else None,
-            )
-            results += [
-                (turn.member.name, run.text)
-                for turn, run in zip(turns, outcomes, strict=True)
-                if isinstance(run, AgentRun)
-            ]
-            names += [turn.member.name for turn in turns]
-            all_outcomes += outcomes
-        conversation.require_an_answer(names, all_outcomes)
-        return await self._conclude(conversation, results, ctx)
-
-    async def _turn(
-        self, conversation: TeamConversation, number: int, subtask: Subtask, results: Sequence[tuple[str, str]]
-    ) -> MemberTurn:
-        member = self.members[number % len(self.members)]
-        earlier = (conversation.asked_of(member))[:-1]  # the last one is the task as a whole
-        notes = (note("Results so far:\n" + _listed(results)),) if subtask.depth and results else ()
-        return MemberTurn(member, (*earlier, *notes, user(subtask.text)))
-
-    async def _subtasks(self, conversation: TeamConversation, request: AgentRequest, ctx: Context) -> list[Subtask]:
-        text = request.messages[-1].text
-        if isinstance(self.split, Runnable):
-            messages = (*conversation.asked_of(self.split), note(_PLANNING))
-            parts: Sequence[str | Subtask] = listed_in(
-                (await conversation.turn(MemberTurn(self.split, messages), ctx.under(self.split.name))).text
-            ) or [text]
-        elif isinstance(self.split, str):
-            parts = split_task(text, self.split)
-        else:
-            answer = self.split(text)
-            parts = await answer if isinstance(answer, Awaitable) else answer
-        if (
-            isinstance(parts, str)
-            or not isinstance(parts, Sequence)
-            or not all(isinstance(each, (str, Subtask)) for each in parts)
-        ):
-            raise ConfigurationError(f"split= returned {parts!r:.200}; it returns a list of texts or Subtasks")
-        if len(parts) > self.max_subtasks:
-            raise LimitExceeded("subtasks", self.max_subtasks, len(parts))
-        return [each if isinstance(each, Subtask) else Subtask(each) for each in parts]
-
-    async def _conclude(
-        self, conversation: TeamConversation, results: Sequence[tuple[str, str]], ctx: Context
-    ) -> AgentRun:
-        if self.leader is not None and results:
-            notes = (note(_listed(results)), note(_MERGING))
-            turn = MemberTurn(self.leader, (*conversation.asked_of(self.leader), *notes))
-            run = await conversation.turn(turn, ctx.under(self.leader.name))
-            return conversation.answered(self.leader.name, run)
-        return conversation.close(converge(results))
+async def _subtasks(
+    split: Splitter, most: int, conversation: TeamConversation, request: AgentRequest, ctx: Context
+) -> list[Subtask]:
+    text = request.messages[-1].text
+    if isinstance(split, Runnable):
+        messages = (*conversation.asked_of(split), note(_PLANNING))
+        reply = (await conversation.turn(MemberTurn(split, messages), ctx.under(split.name))).text
+        parts: Sequence[str | Subtask] = listed_in(reply) or [text]
+    elif isinstance(split, str):
+        parts = split_task(text, split)
+    else:
+        answer = split(text)
+        parts = await answer if isinstance(answer, Awaitable) else answer
+    if (
+        isinstance(parts, str)
+        or not isinstance(parts, Sequence)
+        or not all(isinstance(each, (str, Subtask)) for each in parts)
+    ):
+        raise ConfigurationError(f"split= returned {parts!r:.200}; it returns a list of texts or Subtasks")
+    if len(parts) > most:
+        raise LimitExceeded("subtasks", most, len(parts))
+    return [each if isinstance(each, Subtask) else Subtask(each) for each in parts]
 
 
 def _listed(results: Sequence[tuple[str, str]]) -> str:
