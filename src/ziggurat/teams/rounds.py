@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, Unpack, overload
 
-from msgspec import Struct
-
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
@@ -51,42 +49,6 @@ class _LedArguments(_Arguments, total=False):
 
 class _RoundsArguments(_LedArguments, total=False):
     until: Until | None
-
-
-class _Rounds(Struct, frozen=True, eq=False):
-    members: tuple[Runnable, ...]
-    leader: Runnable | None
-    prompt: str
-    visibility: Visibility
-    concurrency: int | None
-    rounds: int
-    until: Until | None
-    sources: dict[str, frozenset[str]] | None  # whose answers reach each member
-    comments: bool  # of the leader, after each round
-
-    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        conversation = TeamConversation(request, ctx, self.visibility, self.sources)
-        runs: dict[str, AgentRun] = {}
-        for number in range(1, self.rounds + 1):
-            prompt, at = REVISION if number > 1 else "", ctx.at(f"round-{number}")
-            runs |= await conversation.speak_all(self.members, prompt, at, limit=self.concurrency)
-            last = number == self.rounds
-            if self.until is not None and not last:
-                last = call_given(self.until, ctx, tuple(conversation.messages))
-            if last:
-                break
-            if self.leader is not None and self.comments:
-                await conversation.prompted(self.leader, REVIEW, ctx)
-        if self.leader is not None:
-            return await conversation.conclude(self.leader, self.prompt, ctx)
-        return self._elect(conversation, runs)
-
-    def _elect(self, conversation: TeamConversation, runs: dict[str, AgentRun]) -> AgentRun:
-        latest = [(each.name, runs[each.name]) for each in self.members if each.name in runs]
-        votes = Counter(encode(run._answer) for _, run in latest)  # counted in the order of the members
-        chosen = votes.most_common(1)[0][0]
-        name, winner = next(pair for pair in latest if encode(pair[1]._answer) == chosen)
-        return conversation.repeat(name, winner)
 
 
 def each_other(names: dict[str, Runnable]) -> list[DiagramEdge]:
@@ -224,18 +186,34 @@ def _made(
     leads = comments or rounds is None  # which the record shows: the leader comes first there
     led = () if leader is None else (leader,)
     everyone = members_by_name(pattern, (*led, *members) if leads else (*members, *led))
-    given: dict[str, Any] = {**arguments}
-    control = _Rounds(
-        members,
-        leader,
-        given.get("prompt", SYNTHESIS),
-        given.get("visibility", "replies"),
-        given.get("concurrency"),
-        rounds or 1,
-        given.get("until"),
-        sources,
-        comments,
-    )
+    given: dict[str, Any] = {
+        "prompt": SYNTHESIS,
+        "visibility": "replies",
+        "concurrency": None,
+        "until": None,
+        **arguments,
+    }
+
+    async def control(request: AgentRequest, ctx: Context, /) -> AgentRun:
+        conversation = TeamConversation(request, ctx, given["visibility"], sources)
+        runs: dict[str, AgentRun] = {}
+        number, last = 0, False
+        while not last:
+            number += 1
+            prompt, at = REVISION if number > 1 else "", ctx.at(f"round-{number}")
+            runs |= await conversation.speak_all(members, prompt, at, limit=given["concurrency"])
+            last = number == (rounds or 1)
+            if given["until"] is not None and not last:
+                last = call_given(given["until"], ctx, tuple(conversation.messages))
+            if leader is not None and comments and not last:
+                await conversation.prompted(leader, REVIEW, ctx)
+        if leader is not None:
+            return await conversation.conclude(leader, given["prompt"], ctx)
+        votes = Counter(encode(runs[each.name]._answer) for each in members if each.name in runs)  # in their order
+        chosen = votes.most_common(1)[0][0]
+        name = next(each.name for each in members if each.name in runs and encode(runs[each.name]._answer) == chosen)
+        return conversation.repeat(name, runs[name])
+
     settings: dict[str, Any] = {"leader": leader.name} if leader is not None else {}
     if rounds is not None:
         settings = {"leader": "", **settings, "rounds": rounds}
