@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext
 from operator import attrgetter
 from threading import RLock
-from typing import Annotated, Generic, Literal, Protocol, TypeVar, TypeVarTuple
+from typing import Annotated, Literal, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -233,6 +234,13 @@ class CircuitBreaker:
         return f"CircuitBreaker({self.name!r}, {rules})"
 
 
+class _Trial(Struct, frozen=True, eq=False):
+    """A trial call, which the calls below it know themselves to be parts of."""
+
+    breaker: CircuitBreaker
+    ticket: int
+
+
 @layer
 async def circuit_breaker(
     request: Q, ctx: Context, inner: Service[Q, R], *, breaker: Annotated[CircuitBreaker, SHARED]
@@ -261,13 +269,14 @@ async def circuit_breaker(
         verdict = await _wait_for_verdict(verdict, breaker, began)
     if verdict.ticket < 0:
         raise _refusal(breaker, verdict)
-    passed = _Trial(breaker, verdict.ticket, inner) if verdict.trial else inner
+    trial = Holding(_Trial(breaker, verdict.ticket)) if verdict.trial else nullcontext()
     failed: bool | None = None
     closing = False
     try:
         if verdict.change is not None:
             await _tell(breaker, verdict.change, ctx)
-        response = await passed(request, ctx)
+        with trial:
+            response = await inner(request, ctx)
         failed = False
         return response
     except Exception as error:
@@ -285,21 +294,6 @@ async def circuit_breaker(
                 await _tell(breaker, change, ctx)
             elif isinstance(change, Coroutine):
                 change.close()  # a coroutine that is being closed can await nothing: a permit elsewhere lapses
-
-
-class _Trial(Generic[Q, R]):
-    """A service for a trial call; the calls below it know that they are parts of the trial."""
-
-    __slots__ = ("breaker", "inner", "ticket")
-
-    def __init__(self, breaker: CircuitBreaker, ticket: int, inner: Service[Q, R]) -> None:
-        self.breaker = breaker
-        self.ticket = ticket
-        self.inner = inner
-
-    async def __call__(self, request: Q, ctx: Context, /) -> R:
-        with Holding(self):
-            return await self.inner(request, ctx)
 
 
 def _trials_in(around: tuple[object, ...], breaker: CircuitBreaker) -> list[int]:

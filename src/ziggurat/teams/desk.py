@@ -87,7 +87,8 @@ def handoffs(
             of handing over has the name of another tool.
     """
     named = members_by_name("handoffs", members)
-    desk = _Desk(named, policy or any_handoff(), first, next_turn == "stay", visibility, max_handoffs, ping_pong)
+    begins = next(iter(named)) if first is None else first
+    desk = _Desk(named, policy or any_handoff(), begins, next_turn == "stay", visibility, max_handoffs, ping_pong)
     settings = {"handoffs": desk.policy, "next turn": next_turn}
     lent = {name: offer.box for name, offer in desk.offers.items()}
     return as_runnable("handoffs", desk, named, settings, desk.edges(), arguments, lent)
@@ -98,27 +99,22 @@ class _Offer(Struct, frozen=True):
     box: Toolbox
 
 
-class _Desk:
-    def __init__(
-        self,
-        members: Mapping[str, Runnable],
-        policy: HandoffPolicy,
-        first: str | Picker | None,
-        stay: bool,
-        visibility: Visibility,
-        max_handoffs: int,
-        ping_pong: int | None,
-    ) -> None:
-        self.members = members
-        self.policy = policy
-        self.first = next(iter(members)) if first is None else first
-        self.stay = stay
-        self.visibility = visibility
-        self.max_handoffs = max_handoffs
-        self.ping_pong = ping_pong
-        self._in_sequence = {name for pair in automatic_handoffs(policy, list(members)) for name in pair}
-        self._descriptions = {name: parts_of(member).description for name, member in members.items()}
-        self.offers = {name: self._offer(name) for name in members}
+class _Desk(Struct, eq=False):
+    members: Mapping[str, Runnable]
+    policy: HandoffPolicy
+    first: str | Picker
+    stay: bool
+    visibility: Visibility
+    max_handoffs: int
+    ping_pong: int | None
+    in_sequence: set[str] = set()
+    offers: dict[str, _Offer] = {}
+
+    def __post_init__(self) -> None:
+        pairs = automatic_handoffs(self.policy, list(self.members))
+        self.in_sequence = {name for pair in pairs for name in pair}
+        about = {name: parts_of(member).description for name, member in self.members.items()}
+        self.offers = {name: self._offer(name, about) for name in self.members}
         if isinstance(self.first, str):
             self._require(self.first, "first")
 
@@ -166,7 +162,7 @@ class _Desk:
         if self.stay:
             last = next((message.name for message in reversed(messages) if message.role == "assistant"), None)
             spoke = (last or "").partition("/")[0]
-            if spoke in self.members and spoke not in self._in_sequence:
+            if spoke in self.members and spoke not in self.in_sequence:
                 return spoke
         if isinstance(self.first, str):
             return self.first
@@ -180,8 +176,8 @@ class _Desk:
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(self.members)}"
         raise ConfigurationError(f"handoffs(...): {what} names the unknown agent {name!r}; {hint}")
 
-    def _offer(self, member: str) -> _Offer:
-        offered = list(self.policy.tools(member, self._descriptions))
+    def _offer(self, member: str, about: Mapping[str, str]) -> _Offer:
+        offered = list(self.policy.tools(member, about))
         targets = {each.name: self._require(each.target, repr(self.policy)) for each in offered}
         names = frozenset(targets)
         box = Toolbox([_tool(each, names) for each in offered])
