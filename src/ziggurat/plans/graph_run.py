@@ -259,7 +259,7 @@ class GraphRun:
 
     async def _run_node(self, node: GraphNode, token: Token, ctx: Context) -> tuple[Token, Sequence[str]]:
         """Answer a node from the record, or call it; return what it leads to, and the edges that it has chosen."""
-        place, journal = place_at(ctx, self._next_name(node)), self.journal
+        place, journal, state_type = place_at(ctx, self._next_name(node)), self.journal, self.state_type
         self.numbers[node.name] = self.numbers.get(node.name, 0) + 1
         emits = ctx.listens(NodeChanged)
         if emits:
@@ -268,27 +268,42 @@ class GraphRun:
             record = journal.find(place.path)
             if record is None or not record.outcomes:
                 refuse(node.name, place, journal)
-        call = _Call(self, node, token)
+        after: Token | None = None
+
+        async def call(_: object, ctx: Context, /) -> Update:
+            nonlocal after
+            with program_at(ctx):
+                returned = await node.call(state_type.state_of(token.values), ctx)
+            changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
+            with noting_mistakes():
+                try:
+                    values = state_type.apply_all(token.values, changes)
+                except ConfigurationError as error:
+                    raise ConfigurationError(f"the update of the node {node.name}: {error}") from error
+                update = Update(state_type.recorded(changes), self._choose_route(node, values, ctx))
+            after = token.after(node.name, update, changes, values)
+            return update
+
         try:
             update: Update = await journal.once(place, node.name, token.cause, call, Update, True)
         except Exception as error:
             if emits:
                 await ctx.emit(NodeChanged(place.path, node.name, "failed", described(error)))
             raise
-        after = call.after
+        replayed = after is None
         if after is None:
-            changes = self.state_type.restored(update.changes, place.path)
-            after = token.after(node.name, update, changes, self.state_type.apply_all(token.values, changes))
+            changes = state_type.restored(update.changes, place.path)
+            after = token.after(node.name, update, changes, state_type.apply_all(token.values, changes))
             self._check_recorded(update, node)
         if self.history is not None:
-            state = self.state_type.finished(after.values)
+            state = state_type.finished(after.values)
             self.history.append(GraphPoint(0, node.name, place.path, after.cause.changes, update.to, state))
         if emits:
-            recorded, replayed = tuple(plain(update.changes)), call.after is None
+            recorded = tuple(plain(update.changes))
             await ctx.emit(NodeChanged(place.path, node.name, "completed", None, recorded, update.to, replayed))
         return after, update.to
 
-    def choose(self, node: GraphNode, values: Values, ctx: Context) -> tuple[str, ...]:
+    def _choose_route(self, node: GraphNode, values: Values, ctx: Context) -> tuple[str, ...]:
         route = self.routes.get(node.name)
         if route is None:
             return ()
@@ -313,33 +328,6 @@ class GraphRun:
                 f"the route of {node.name} had chosen {', '.join(update.to)}, which this graph cannot do any more: "
                 "resume the run with the graph as it was, or fork it before that node"
             )
-
-
-class _Call:
-    """The call of a node that is not recorded yet."""
-
-    __slots__ = ("after", "node", "run", "token")
-
-    def __init__(self, run: GraphRun, node: GraphNode, token: Token) -> None:
-        self.run = run
-        self.node = node
-        self.token = token
-        self.after: Token | None = None
-
-    async def __call__(self, _: object, ctx: Context, /) -> Update:
-        node, state_type = self.node, self.run.state_type
-        state = state_type.state_of(self.token.values)
-        with program_at(ctx):
-            returned = await node.call(state, ctx)
-        changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
-        with noting_mistakes():
-            try:
-                values = state_type.apply_all(self.token.values, changes)
-            except ConfigurationError as error:
-                raise ConfigurationError(f"the update of the node {node.name}: {error}") from error
-            update = Update(state_type.recorded(changes), self.run.choose(node, values, ctx))
-        self.after = self.token.after(node.name, update, changes, values)
-        return update
 
 
 def tolerant_in(region: Region) -> Iterator[str]:
