@@ -91,17 +91,14 @@ class RateBackend(Protocol):
         ...
 
 
-class Permit:
+class Permit(Struct, eq=False):
     """The share of a limiter that one call has taken: one request and its weight, at a time."""
 
-    __slots__ = ("at", "counts", "requests", "slice", "weight")
-
-    def __init__(self, at: float, requests: int, weight: float) -> None:
-        self.slice: int = 0  # in the window that processes share
-        self.at: float = at
-        self.requests: int = requests
-        self.weight: float = weight
-        self.counts: bool = True  # until its period is over
+    at: float
+    requests: int
+    weight: float
+    slice: int = 0  # in the window that processes share
+    counts: bool = True  # until its period is over
 
 
 class _Waiter:

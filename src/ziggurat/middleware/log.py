@@ -101,12 +101,9 @@ class Logging(Middleware):
 _PARTS = ("instructions", "tools", "output")
 
 
-class _Layout:
-    __slots__ = ("before", "rewritten")
-
-    def __init__(self) -> None:
-        self.before: ModelRequest | None = None  # the agent's previous request
-        self.rewritten = 0  # how often the conversation was, before the hooks
+class _Layout(Struct, eq=False):
+    before: ModelRequest | None = None  # the agent's previous request
+    rewritten: int = 0  # how often the conversation was, before the hooks
 
     def note(self, request: ModelRequest) -> None:
         """Forget the previous messages if the conversation was rewritten on purpose since then."""

@@ -1,8 +1,10 @@
 """GraphRun: one run of a graph; a node starts when what it waits for has been settled, in the one fan-out of flows."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from ziggurat.calls.agent_call import place_at, program_at
 from ziggurat.core.clock import Stopwatch
@@ -35,17 +37,14 @@ class _Meeting:
         self.chosen: int | None = None  # with which of them it has started, if it takes any
 
 
-class _Round:
+class _Round(Struct, eq=False):
     """One round of a region: what is settled of its members."""
 
-    __slots__ = ("again", "exits", "loose", "meetings", "tokens")
-
-    def __init__(self) -> None:
-        self.meetings: dict[int, _Meeting] = {}
-        self.tokens: dict[int, Token] = {}  # what each member starts with
-        self.loose: list[tuple[int, bool, int, Token]] = []  # what has left the region, or was not waited for
-        self.exits: set[Edge] = set()
-        self.again = False
+    meetings: dict[int, _Meeting] = {}
+    tokens: dict[int, Token] = {}  # what each member starts with
+    loose: list[tuple[int, bool, int, Token]] = []  # what has left the region, or was not waited for
+    exits: set[Edge] = set()
+    again: bool = False
 
 
 class GraphRun:
@@ -330,13 +329,15 @@ class GraphRun:
             )
 
 
-def tolerant_in(region: Region) -> Iterator[str]:
-    """Yield the names of the nodes whose failures do not end the graph."""
+def tolerant_in(region: Region) -> list[str]:
+    """Return the names of the nodes whose failures do not end the graph."""
+    names: list[str] = []
     for member in region.members:
         if member.tolerant:
-            yield from (node.name for node in nodes_of(member))
+            names += [node.name for node in nodes_of(member)]
         elif member.loop is not None:
-            yield from tolerant_in(member.loop)
+            names += tolerant_in(member.loop)
+    return names
 
 
 def _by_place(loose: tuple[int, bool, int, Token]) -> tuple[int, bool, int]:

@@ -87,12 +87,11 @@ class SupervisorStatistics(Struct, frozen=True):
     children: tuple[ChildStatistics, ...]
 
 
-class _Running:
-    def __init__(self, child: Child) -> None:
-        self.child = child
-        self.task: asyncio.Task[object] | None = None
-        self.state: ChildState = "stopped"
-        self.restarts = 0
+class _Running(Struct, eq=False):
+    child: Child
+    task: "asyncio.Task[object] | None" = None
+    state: ChildState = "stopped"
+    restarts: int = 0
 
     @property
     def is_up(self) -> bool:
