@@ -21,11 +21,11 @@ from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.cache import DedupeStore, dedupe
 from ziggurat.layers.pipeline import pipeline
-from ziggurat.layers.rate_limit import rate_limit
+from ziggurat.layers.backpressure import rate_limit
 from ziggurat.layers.rate_limiter import RateLimiter
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.pipeline import steer
-from ziggurat.layers.tap import tap
+from ziggurat.layers.pipeline import tap
 from ziggurat.layers.retry import timeout
 from ziggurat.messages.message import Message, Text, tool_call
 from ziggurat.messages.model import ModelRequest, ModelResponse

@@ -23,9 +23,8 @@ from ziggurat import (
 from ziggurat.agents import runs_of
 from ziggurat.journal import LocalJournal
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.pipeline import pipeline, steer
+from ziggurat.layers.pipeline import pipeline, steer, tap
 from ziggurat.layers.retry import retry
-from ziggurat.layers.tap import tap
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call

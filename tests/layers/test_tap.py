@@ -8,8 +8,8 @@ import pytest
 from ziggurat import ConfigurationError, Context, Service, stack
 from ziggurat.core import root
 from ziggurat.errors import Suspend
+from ziggurat.layers.pipeline import tap
 from ziggurat.layers.retry import retry
-from ziggurat.layers.tap import tap
 from ziggurat.testing import assert_no_leaks, fail_on
 
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context,
 from ziggurat.events import Dropped
 from ziggurat.messages import stops
 from ziggurat.middleware import OutputGuardrail
-from ziggurat.middleware.guardrail import Guarded
+from ziggurat.middleware.wrapping import Guarded
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 

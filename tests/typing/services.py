@@ -13,9 +13,8 @@ from ziggurat.core.service import Layer, Service, layer, stack
 from ziggurat.core.stream import open_stream
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.cache import CacheStore, DedupeStore, cache, dedupe
-from ziggurat.layers.pipeline import pipeline, steer
+from ziggurat.layers.pipeline import pipeline, steer, tap
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.layers.tap import tap
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse
 

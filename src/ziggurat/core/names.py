@@ -174,9 +174,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.middleware": {
         "messages.middleware": "Middleware",
-        "middleware.around": "everywhere",
+        "middleware.wrapping": "everywhere OutputGuardrail",
         "middleware.dynamic": "AllowTools DynamicPrompt DynamicTools Trim",
-        "middleware.guardrail": "OutputGuardrail",
         "middleware.log": "HookCounts Logging PromptCacheGuard",
         "middleware.redaction": "Redaction",
     },

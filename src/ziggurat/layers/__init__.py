@@ -1,15 +1,13 @@
 """Layers and combinators for any service: a model, a tool, an agent, a team."""
 
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.backpressure import Gate, backpressure
+from ziggurat.layers.backpressure import Gate, backpressure, rate_limit
 from ziggurat.layers.cache import CACHE_POLICY, CacheStore, DedupeStore, cache, dedupe
 from ziggurat.layers.circuit_breaker import BreakerBackend, CircuitBreaker, LocalBackend, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
-from ziggurat.layers.pipeline import pipeline, steer
-from ziggurat.layers.rate_limit import rate_limit
+from ziggurat.layers.pipeline import pipeline, steer, tap
 from ziggurat.layers.rate_limiter import RateBackend, RateLimiter
 from ziggurat.layers.retry import RetryBudget, retry, timeout
-from ziggurat.layers.tap import tap
 
 __all__ = [
     "CACHE_POLICY",
