@@ -28,8 +28,7 @@ from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import tool_call
 from ziggurat.messages.middleware import Middleware
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.teams.rounds import debate
-from ziggurat.teams.rounds import majority, parallel
+from ziggurat.teams.rounds import debate, majority, parallel
 
 ROUNDS = 5
 MEMBERS, DELEGATES = 1_000, 20

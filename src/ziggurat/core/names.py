@@ -174,10 +174,10 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.middleware": {
         "messages.middleware": "Middleware",
-        "middleware.wrapping": "everywhere OutputGuardrail",
         "middleware.dynamic": "AllowTools DynamicPrompt DynamicTools Trim",
         "middleware.log": "HookCounts Logging PromptCacheGuard",
         "middleware.redaction": "Redaction",
+        "middleware.wrapping": "OutputGuardrail everywhere",
     },
     "ziggurat.models": {
         "messages.model": "Embeddings EmbedRequest Model ModelRequest ModelResponse ModelSettings",

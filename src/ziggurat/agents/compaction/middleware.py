@@ -175,14 +175,24 @@ class Compaction(Middleware):
         others = sum(map(characters, messages)) - there
         room = None if room is None else room - others // 4
 
-        def is_enough(parts: Sequence[tuple[Message, ...]]) -> bool:
+        by: list[str] = []
+        faults: list[str] = []
+        for reducer in self.reducers:
+            name = getattr(reducer, "__name__", type(reducer).__name__)
+            try:
+                parts = [
+                    tuple(await reducer(Excerpt(part, request.model, room), ctx.under(name))) if part else part
+                    for part in parts
+                ]
+            except (ServiceError, OSError) as error:  # a summariser without a connection does not end the run
+                faults.append(f"{name} failed: {described(error)}")
+                continue
+            by.append(name)
+            shorter = _replace_spans(messages, spans, parts)
             if room is not None and sum(characters(message) for part in parts for message in part) // 4 > room:
-                return False
-            return request.overflow is not None or not self.when.due(
-                request.with_messages(_replace_spans(messages, spans, parts))
-            )
-
-        parts, by, faults = await self._reduce(request, ctx, parts, room, is_enough)
+                continue
+            if request.overflow is not None or not self.when.due(request.with_messages(shorter)):
+                break
         shorter = _replace_spans(messages, spans, parts)
         fault = "; ".join(faults)
         if sum(map(characters, shorter)) >= sum(map(characters, before)):
@@ -203,32 +213,6 @@ class Compaction(Middleware):
             level += 1
             spans = self.keep(messages, level=level, minimum=minimum)
         return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
-
-    async def _reduce(
-        self,
-        request: RewriteRequest,
-        ctx: Context,
-        parts: list[tuple[Message, ...]],
-        room: int | None,
-        is_enough: Callable[[Sequence[tuple[Message, ...]]], bool],
-    ) -> tuple[list[tuple[Message, ...]], list[str], list[str]]:
-        # a reducer that fails is skipped, so that a summariser without a connection does not end the run
-        by: list[str] = []
-        faults: list[str] = []
-        for reducer in self.reducers:
-            name = getattr(reducer, "__name__", type(reducer).__name__)
-            try:
-                parts = [
-                    tuple(await reducer(Excerpt(part, request.model, room), ctx.under(name))) if part else part
-                    for part in parts
-                ]
-            except (ServiceError, OSError) as error:
-                faults.append(f"{name} failed: {described(error)}")
-                continue
-            by.append(name)
-            if is_enough(parts):
-                break
-        return parts, by, faults
 
 
 def _replace_spans(messages: list[Message], spans: list[Span], parts: Sequence[tuple[Message, ...]]) -> list[Message]:
