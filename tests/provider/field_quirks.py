@@ -9,8 +9,8 @@ from tests.provider.frames import TOKENS, Frames, each_object, every_object, obj
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.types import ReceivedRequest, Wait
-from ziggurat.wires.anthropic import raw_input
 from ziggurat.wires.types import Json, ResponseChunk
+from ziggurat.wires.writer import raw_input
 
 
 def _choices(data: Json) -> Iterator[Json]:

@@ -25,7 +25,7 @@ from ziggurat.models.anthropic.reading import (
 )
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure
-from ziggurat.models.http.stated import read
+from ziggurat.models.http.stated import latest, read
 
 
 class _Delta(Struct, gc=False):
@@ -212,7 +212,7 @@ class Reader:
     def whole(self, reply: MessageObject) -> ModelResponse:
         """Return the response of a plain reply, whose blocks are read as those of a stream."""
         self._reply = reply
-        self._count(reply.usage)
+        self._usage = latest({}, reply.usage)
         blocks = reply.content if isinstance(reply.content, list) else ()
         deltas = [each for at, block in enumerate(blocks) for each in (*self._open(at, block), *self._stop(at))]
         if isinstance(reply.content, str):
@@ -236,9 +236,9 @@ class Reader:
                 another = f"another reply began in the stream of {self._dialect.name}"
                 raise self._with_partial(StreamInterrupted(another))
             self._reply = got.message
-            self._count(got.message.usage)
+            self._usage = latest(self._usage, got.message.usage)
         elif kind == "message_delta":
-            self._count(got.usage)
+            self._usage = latest(self._usage, got.usage)
             self._note_end(got)
         elif kind == "message_stop":
             deltas = self._close()
@@ -261,11 +261,6 @@ class Reader:
                 reply.stop_details = got.delta.stop_details
             if is_present(got.delta.container):
                 reply.container = got.delta.container
-
-    def _count(self, usage: object) -> None:
-        """Store usage figures; they count from the beginning of the message, so newer ones replace older ones."""
-        if isinstance(usage, dict):
-            self._usage.update((name, value) for name, value in usage.items() if value is not None)
 
     # -- events of a block -------------------------------------------------------------------------------------------
 

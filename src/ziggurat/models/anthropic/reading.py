@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
-from ziggurat.models.http.stated import count, usage_as
+from ziggurat.models.http.stated import count, part_of
 
 OPAQUE = "anthropic:"
 """The prefix of the ids of opaque thoughts: provider-specific JSON, kept in `redacted` to be sent back."""
@@ -71,20 +71,6 @@ def caller_of(block: Block) -> str | None:
     return None if direct else bytes(block.caller).decode()
 
 
-class _OutputDetails(Struct, gc=False):
-    thinking_tokens: Any = None
-
-
-class WireUsage(Struct, gc=False):
-    """The API's own figures; `input_tokens` excludes tokens read from and written to the cache."""
-
-    input_tokens: Any = None
-    output_tokens: Any = None
-    cache_creation_input_tokens: Any = None
-    cache_read_input_tokens: Any = None
-    output_tokens_details: _OutputDetails | None = None
-
-
 class MessageObject(Struct, gc=False):
     """A whole reply, or the head of a streamed one."""
 
@@ -118,21 +104,17 @@ def finish_of(stop_reason: str | None, *, within_call: bool) -> FinishReason:
     return "malformed" if finish == "length" and within_call else finish
 
 
-def usage_of(stated: object) -> Usage:
-    """Return the usage with cached tokens included in the input."""
-    usage = usage_as(WireUsage, stated)
-    if usage is None:
-        return Usage(requests=1)
-    written, read = usage.cache_creation_input_tokens, usage.cache_read_input_tokens
-    parts = [count(usage.input_tokens), count(written or 0), count(read or 0)]
+def usage_of(usage: dict[str, Any]) -> Usage:
+    """Return the usage with cached tokens included in the input, which the API's own figure excludes."""
+    written, read = usage.get("cache_creation_input_tokens"), usage.get("cache_read_input_tokens")
+    parts = [count(usage.get("input_tokens")), count(written or 0), count(read or 0)]
     known = [each for each in parts if each is not None]
-    details = usage.output_tokens_details
     return Usage(
         sum(known) if len(known) == len(parts) else None,
-        count(usage.output_tokens),
+        count(usage.get("output_tokens")),
         count(read),
         count(written),
-        count(details and details.thinking_tokens),
+        count(part_of(usage, "output_tokens_details").get("thinking_tokens")),
         1,
     )
 

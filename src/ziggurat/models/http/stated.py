@@ -35,12 +35,16 @@ def whole(value: Any) -> Any:
     return [whole(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def usage_as(kind: type[T], usage: object) -> T | None:
-    """Return a usage in a form whose figures may be anything, see `count`; None if it is no object."""
-    try:
-        return msgspec.convert(usage, kind)
-    except msgspec.ValidationError:
-        return None
+def latest(known: dict[str, Any], stated: object) -> dict[str, Any]:
+    """Return the latest figures of a usage, each of which counts from the beginning of a reply."""
+    given = stated if isinstance(stated, dict) else {}
+    return {**known, **{name: value for name, value in given.items() if value is not None}}
+
+
+def part_of(usage: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the figures that a usage has under a name; none if it has no object there."""
+    part = usage.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def count(figure: Any) -> int | None:

@@ -4,22 +4,305 @@ A streamed reply is finished if the server sent a finish reason or ``[DONE]``; o
 ``[DONE]`` was sent, calls whose arguments are not a JSON object count as cut off too.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.message import Fold, PartDelta, TextDelta, ToolCall, check_depth
+from ziggurat.messages.message import (
+    Fold,
+    Message,
+    PartDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    check_depth,
+)
 from ziggurat.messages.model import FinishReason, ModelResponse
+from ziggurat.messages.usage import Usage
+from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure, failure_of, redacted
 from ziggurat.models.http.fitting import is_object
-from ziggurat.models.http.stated import read
-from ziggurat.models.openai import reading
+from ziggurat.models.http.stated import count, latest, part_of, read
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
 
-_DECODER = msgspec.json.Decoder(reading.Chunk)
+
+class FunctionPiece(Struct, gc=False):
+    """A name and arguments; arguments are text, but some servers send an object."""
+
+    name: str | None = None
+    arguments: Any = None
+
+
+class ToolPiece(Struct, gc=False):
+    index: int | None = None
+    id: str | int | None = None
+    function: FunctionPiece | None = None
+    extra_content: Any = None
+
+
+class ChunkDelta(Struct, gc=False):
+    role: Any = None
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: list[ToolPiece] | None = None
+    refusal: str | None = None
+    reasoning_details: Any = None
+    annotations: Any = None
+    extra_content: Any = None
+
+
+class Choice(Struct, gc=False):
+    """A choice of a reply, streamed or whole; only the first is read."""
+
+    index: int | None = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    error: Any = None
+    delta: ChunkDelta | None = None
+    message: ChunkDelta | None = None
+
+
+class Chunk(Struct, gc=False):
+    """A chunk of a stream, or a whole reply."""
+
+    id: str | int | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    object: str | None = None
+    message: Any = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
+    provider: Any = None
+    citations: Any = None
+    search_results: Any = None
+
+
+def name_of(identity: str | int | None) -> str:
+    """Return an id as text; empty for none."""
+    return identity if isinstance(identity, str) else "" if identity is None else str(identity)
+
+
+_FINISHES: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "refusal": "refusal",
+    "malformed_function_call": "malformed",
+    "error": "error",
+    "insufficient_system_resource": "error",
+}
+
+
+def finish_of(native: str | None, *, calls: bool, refused: bool, unsaid: FinishReason) -> FinishReason:
+    """Return why a reply ended; `unsaid` if the provider gave no reason."""
+    finish = _FINISHES.get(native.lower(), "other") if native else unsaid
+    if finish in ("stop", "tool_calls", "other"):
+        if calls:
+            return "tool_calls"
+        if refused:
+            return "refusal"
+        return "stop" if finish == "tool_calls" else finish
+    return finish
+
+
+def json_text(arguments: Any) -> str:
+    """Return a value as JSON; a text unchanged, since arguments are one already."""
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else msgspec.json.encode(arguments).decode()
+
+
+def content_deltas(content: Any) -> list[PartDelta]:
+    """Return the deltas of a message's content: a text, a list of parts, or (from a few servers) a JSON value."""
+    if not isinstance(content, list):
+        return [TextDelta(json_text(content))]
+    deltas: list[PartDelta] = []
+    for part in content:
+        deltas.extend(_part_deltas(part))
+    return deltas
+
+
+def _part_deltas(part: Any) -> list[PartDelta]:
+    if isinstance(part, str):
+        return [TextDelta(part)] if part else []
+    if not isinstance(part, dict):
+        return []
+    kind = part.get("type")
+    if kind == "thinking":
+        thought = part.get("thinking")
+        parts = thought if isinstance(thought, list) else ()
+        texts = [thought] if isinstance(thought, str) else [_text(each) for each in parts]
+        value = part.get("signature")
+        signature = value if isinstance(value, str) and value else None
+        return [ThinkingDelta("".join(texts), signature)] if any(texts) or signature else []
+    text = _text(part)
+    return [TextDelta(text)] if text else []
+
+
+def _text(part: Any) -> str:
+    text = part.get("text") or part.get("refusal") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def mark_cut_calls(message: Message, finish: FinishReason) -> Message:
+    """Return a message in which a call cut off before its arguments cannot pass for a call without arguments."""
+    if finish in ("stop", "tool_calls") or not any(call.arguments == "" for call in message.tool_calls):
+        return message
+    parts = [
+        msgspec.structs.replace(part, arguments="{") if isinstance(part, ToolCall) and part.arguments == "" else part
+        for part in message.parts
+    ]
+    return msgspec.structs.replace(message, parts=tuple(parts))
+
+
+_CACHED = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens", "cache_read_input_tokens")
+"""The fields in which some dialects report cached tokens."""
+
+
+def usage_of(shape: dict[str, Any]) -> tuple[Usage, dict[str, Any] | None]:
+    """Return the usage of one call, and the provider's own figures if they had to be changed."""
+    # One rule for every provider: `input` includes cached tokens, `output` includes reasoning, and their sum is the
+    # total that the provider states.
+    details, written = part_of(shape, "prompt_tokens_details"), part_of(shape, "completion_tokens_details")
+    given, output = count(shape.get("prompt_tokens")), count(shape.get("completion_tokens"))
+    cached, reasoning = count(details.get("cached_tokens")), count(written.get("reasoning_tokens"))
+    cached_elsewhere = next((shape[name] for name in _CACHED if shape.get(name) is not None), None)
+    cache_write = details.get("cache_write_tokens")
+    usage = Usage(
+        given,
+        output,
+        cached if cached is not None else count(cached_elsewhere),
+        count(cache_write if cache_write is not None else shape.get("cache_creation_input_tokens")),
+        reasoning if reasoning is not None else count(shape.get("reasoning_tokens")),
+        1,
+    )
+    total = count(shape.get("total_tokens"))
+    missing = 0 if given is None or output is None or total is None else max(0, total - given - output)
+    if missing and missing == details.get("audio_tokens"):
+        usage = msgspec.structs.replace(usage, input=(given or 0) + missing)
+    elif missing:  # reasoning that only the total includes
+        usage = msgspec.structs.replace(usage, output=(output or 0) + missing)
+    if not missing and usage.cache_read == cached and usage.reasoning == reasoning:
+        return usage, None
+    own = {"input": given, "output": output, "cached": cached, "reasoning": reasoning}
+    return usage, {name: value for name, value in own.items() if value is not None}
+
+
+def merge_usage(known: dict[str, Any], stated: object) -> dict[str, Any]:
+    """Return the latest usage in a stream; one with both counts replaces all of an earlier one."""
+    usage = latest({}, stated)
+    return usage if {"prompt_tokens", "completion_tokens"} <= usage.keys() else latest(known, stated)
+
+
+class _Call:
+    __slots__ = ("_brackets", "begun", "id", "index", "name", "pieces", "whole")
+
+    def __init__(self, index: int, identity: str, name: str) -> None:
+        self.index = index
+        self.id = identity
+        self.name = name
+        self.pieces: list[str] = []
+        self.begun = False  # whether any of its arguments have arrived
+        self._brackets: Brackets | None = Brackets()  # until the end of the arguments is found
+        self.whole = False
+
+    def add(self, arguments: str) -> None:
+        self.pieces.append(arguments)
+        self.begun = self.begun or arguments != ""
+        if self._brackets is None:
+            self.whole = self.whole and not arguments.strip()
+        elif self._brackets.end_in(arguments) is not None:
+            self._brackets = None
+            self.whole = is_object("".join(self.pieces))
+
+
+class CallReader:
+    """Numbers the calls of one reply, whatever indices the server uses."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+
+    def read(self, pieces: Sequence[ToolPiece]) -> list[PartDelta]:
+        deltas: list[PartDelta] = []
+        for piece in pieces:
+            signature = signature_delta(piece.extra_content) if piece.extra_content else None
+            if signature is not None:
+                deltas.append(signature)
+            deltas.append(self._delta(piece.index, name_of(piece.id), piece.function or FunctionPiece()))
+        return deltas
+
+    def _delta(self, index: int | None, identity: str, function: FunctionPiece) -> ToolCallDelta:
+        name, arguments = function.name or "", json_text(function.arguments)
+        call = self._known(index, identity, name, arguments)
+        if call is None:
+            call = self._begun(index, identity, name)
+            call.add(arguments)
+            return ToolCallDelta(call.index, arguments, identity, name)
+        fresh_id = identity if not call.id else ""
+        fresh_name = name if not call.name else ""
+        call.id = call.id or identity
+        call.name = call.name or name
+        if fresh_id:
+            self._by_id[fresh_id] = call
+        call.add(arguments)
+        return ToolCallDelta(call.index, arguments, fresh_id, fresh_name)
+
+    def _begun(self, index: int | None, identity: str, name: str) -> _Call:
+        call = _Call(len(self._calls), identity, name)
+        self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        if identity:
+            self._by_id[identity] = call
+        return call
+
+    def _known(self, index: int | None, identity: str, name: str, arguments: str) -> _Call | None:
+        """Return the call that a piece continues, or None if it begins another."""
+        call = self._by_index.get(index) if index is not None else None
+        if identity and (index is None or call is not None):
+            same = self._by_id.get(identity)
+            if same is not None:
+                return same
+        if index is None:
+            call = self._calls[-1] if self._calls else None
+            if call is None or (identity and call.id):
+                return None
+        if call is None or not name:
+            return call
+        if identity and call.id and identity != call.id:
+            return call if name == call.name and call.pieces and not _begins(call) else None
+        if name != call.name and call.name:
+            return None
+        return None if call.name and arguments and call.whole else call
+
+
+def _begins(call: _Call) -> bool:
+    """Return whether another call may begin now: none of this one's arguments have arrived, or all."""
+    return not call.begun or call.whole
+
+
+_DECODER = msgspec.json.Decoder(Chunk)
 _decode = _DECODER.decode
 
 _KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_results")
@@ -50,28 +333,13 @@ def _malformed(why: str, body: bytes) -> ModelError:
 class Reader:
     """Turns the events of one stream into deltas, and into the response at its end."""
 
-    __slots__ = (
-        "_annotations",
-        "_broken",
-        "_calls",
-        "_dialect",
-        "_done",
-        "_finish",
-        "_fold",
-        "_ids",
-        "_kept",
-        "_native",
-        "_refusal",
-        "_usage",
-    )
-
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._fold = Fold()
-        self._calls = reading.CallReader()
-        self._usage: reading.UsageShape | None = None
+        self._calls = CallReader()
+        self._usage: dict[str, Any] = {}
         self._ids: list[str] = ["", ""]  # the reply's id and model
-        self._kept = reading.Chunk()
+        self._kept = Chunk()
         self._finish: str | None = None
         self._native: str | None = None
         self._done = False
@@ -103,7 +371,7 @@ class Reader:
                 self._broken = data
                 return []
         if chunk.usage is not None:
-            self._usage = reading.merge_usage(self._usage, chunk.usage)
+            self._usage = merge_usage(self._usage, chunk.usage)
         if chunk.error or chunk.object == "error":
             raise self._with_partial(failure_of(chunk.error or {"message": chunk.message}, self._dialect))
         choice = next((each for each in chunk.choices or () if not each.index), None)
@@ -112,26 +380,23 @@ class Reader:
         self._note(chunk)
         return [] if choice is None else self._read(choice)
 
-    def _begins_anew(self, chunk: reading.Chunk, choice: reading.Choice) -> bool:
+    def _begins_anew(self, chunk: Chunk, choice: Choice) -> bool:
         """Return whether a chunk begins another reply, as of a gateway that asks again while the first one streams."""
         known, begins = self._ids[0], choice.delta is not None and choice.delta.role is not None
-        return bool(begins and known and chunk.id and reading.name_of(chunk.id) != known and self._began)
+        another = begins and known and chunk.id and name_of(chunk.id) != known
+        return bool(another and self._fold.message().parts)
 
-    @property
-    def _began(self) -> bool:
-        return bool(self._fold.message().parts)
-
-    def _note(self, chunk: reading.Chunk) -> None:
+    def _note(self, chunk: Chunk) -> None:
         """Keep the fields of the reply as a whole: the first id and model, and the latest of the rest."""
         ids = self._ids
         if not ids[0]:
-            ids[0] = reading.name_of(chunk.id)
+            ids[0] = name_of(chunk.id)
         if not ids[1]:
             ids[1] = chunk.model or ""
         if not self._kept.id or chunk.citations or chunk.search_results:
             self._kept = chunk
 
-    def _read(self, choice: reading.Choice) -> list[PartDelta]:
+    def _read(self, choice: Choice) -> list[PartDelta]:
         if choice.error:
             raise self._with_partial(failure_of(choice.error, self._dialect))
         delta = choice.delta
@@ -144,14 +409,13 @@ class Reader:
             push(each)
         return deltas
 
-    def _deltas(self, delta: reading.ChunkDelta) -> list[PartDelta]:
+    def _deltas(self, delta: ChunkDelta) -> list[PartDelta]:
         deltas: list[PartDelta] = []
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             thoughts = (delta.reasoning, delta.reasoning_content, delta.reasoning_details)
             deltas.extend(thought_deltas(*thoughts, self._dialect))
-        content = delta.content
-        if content:
-            deltas.extend((TextDelta(content),) if isinstance(content, str) else reading.content_deltas(content))
+        if delta.content:
+            deltas.extend(content_deltas(delta.content))
         if delta.refusal:
             self._refusal.append(delta.refusal)
             deltas.append(TextDelta(delta.refusal))
@@ -172,8 +436,8 @@ class Reader:
         message = self._fold.message()
         parts = [part for part in message.parts if not isinstance(part, ToolCall) or is_object(part.arguments)]
         error.partial = msgspec.structs.replace(message, parts=tuple(parts))
-        if self._usage is not None:
-            error.usage = reading.usage_of(self._usage)[0]
+        if self._usage:
+            error.usage = usage_of(self._usage)[0]
         return error
 
     def finish(self) -> ModelResponse:
@@ -183,31 +447,31 @@ class Reader:
             raise self._interrupted(why)
         return self._response("other")
 
-    def whole(self, reply: reading.Chunk, choice: reading.Choice) -> ModelResponse:
+    def whole(self, reply: Chunk, choice: Choice) -> ModelResponse:
         """Return the response of a plain reply, which is read as the one chunk of a stream."""
         choice.delta = choice.message
-        for index, call in enumerate((choice.message or reading.ChunkDelta()).tool_calls or ()):
+        for index, call in enumerate((choice.message or ChunkDelta()).tool_calls or ()):
             call.index = index
-        self._usage = reading.merge_usage(None, reply.usage)
+        self._usage = merge_usage({}, reply.usage)
         self._note(reply)
         self._read(choice)
         return self._response("stop")
 
     def _response(self, unsaid: FinishReason) -> ModelResponse:
         message, refusal = self._fold.message(), "".join(self._refusal)
-        finish = reading.finish_of(self._finish, calls=bool(message.tool_calls), refused=bool(refusal), unsaid=unsaid)
-        usage, own = reading.usage_of(self._usage)
+        finish = finish_of(self._finish, calls=bool(message.tool_calls), refused=bool(refusal), unsaid=unsaid)
+        usage, own = usage_of(self._usage)
         raw = {name: value for name in _KEPT if (value := getattr(self._kept, name))}
         if self._finish != finish:
             raw["finish_reason"] = self._finish
         if self._native and self._native != self._finish:
             raw["native_finish_reason"] = self._native
-        if self._usage is not None and self._usage.cost is not None:
-            raw["cost"] = self._usage.cost
+        if "cost" in self._usage:
+            raw["cost"] = self._usage["cost"]
         further = {"usage": own, "refusal": refusal, "annotations": self._annotations}
         raw.update((name, value) for name, value in further.items() if value)
         identity, name = self._ids
-        return ModelResponse(reading.mark_cut_calls(message, finish), finish, usage, name, identity, raw or None)
+        return ModelResponse(mark_cut_calls(message, finish), finish, usage, name, identity, raw or None)
 
     def _cut(self, calls: tuple[ToolCall, ...]) -> str:
         if self._broken is not None:

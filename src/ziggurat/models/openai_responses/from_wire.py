@@ -11,7 +11,7 @@ from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
-from ziggurat.models.http.stated import count, read, usage_as
+from ziggurat.models.http.stated import count, latest, part_of, read
 from ziggurat.models.openai_responses.items import (
     Content,
     FunctionCall,
@@ -21,22 +21,6 @@ from ziggurat.models.openai_responses.items import (
     deltas_of_items,
     item_of,
 )
-
-
-class _InputDetails(Struct, gc=False):
-    cached_tokens: Any = None
-    cache_write_tokens: Any = None
-
-
-class _OutputDetails(Struct, gc=False):
-    reasoning_tokens: Any = None
-
-
-class _Usage(Struct, gc=False):
-    input_tokens: Any = None
-    output_tokens: Any = None
-    input_tokens_details: _InputDetails | None = None
-    output_tokens_details: _OutputDetails | None = None
 
 
 class _Incomplete(Struct, gc=False):
@@ -121,16 +105,14 @@ def _is_cut_within_a_call(reply: ResponseObject, items: list[Item]) -> bool:
 
 
 def _usage_of(stated: object) -> Usage:
-    usage = usage_as(_Usage, stated)
-    if usage is None:
-        return Usage(requests=1)
-    given, written = usage.input_tokens_details, usage.output_tokens_details
+    usage = latest({}, stated)
+    given, written = part_of(usage, "input_tokens_details"), part_of(usage, "output_tokens_details")
     return Usage(
-        count(usage.input_tokens),
-        count(usage.output_tokens),
-        count(given and given.cached_tokens),
-        count(given and given.cache_write_tokens),
-        count(written and written.reasoning_tokens),
+        count(usage.get("input_tokens")),
+        count(usage.get("output_tokens")),
+        count(given.get("cached_tokens")),
+        count(given.get("cache_write_tokens")),
+        count(written.get("reasoning_tokens")),
         requests=1,
     )
 

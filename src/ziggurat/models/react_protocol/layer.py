@@ -1,7 +1,8 @@
 """`react`: the layer that lets a text-only model call tools."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -84,14 +85,14 @@ class _ReactEmit(Passing):
 class React:
     """A model that uses the protocol; made by `react`. `inner` is the model that writes the text."""
 
-    __slots__ = ("_longest", "_stop", "_title", "facts", "inner")
+    facts: ClassVar[Mapping[Fact[Any], object]] = {OUTPUT_MODES: ("prompted",)}
 
-    def __init__(self, inner: Model, longest: int, stop: tuple[str, ...], title: str) -> None:
+    def __init__(self, longest: int, stop: tuple[str, ...], inner: Model) -> None:
+        if not callable(inner):
+            raise ConfigurationError(f"react wraps a model, an async callable (request, ctx); got {inner!r:.100}")
         self.inner: Model = inner
         self._longest = longest
         self._stop = stop
-        self._title = title
-        self.facts: Mapping[Fact[Any], object] = {OUTPUT_MODES: ("prompted",)}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         """Send the request as text and parse the text of the reply."""
@@ -104,7 +105,8 @@ class React:
         return response
 
     def __repr__(self) -> str:
-        return f"{self._title} > {self.inner!r}"
+        stop = f", stop={self._stop!r}" if self._stop else ""
+        return f"react(max_observation={self._longest}{stop}) > {self.inner!r}"
 
 
 def _read(response: ModelResponse, call_id: str) -> ModelResponse:
@@ -122,27 +124,6 @@ def _read(response: ModelResponse, call_id: str) -> ModelResponse:
     elif finish == "tool_calls":
         finish = "stop"
     return replace(response, message=reading.fold.message(), finish=finish, raw=raw)
-
-
-class _Configured:
-    """The layer that `react` returns, with its settings."""
-
-    __slots__ = ("_longest", "_stop", "_title")
-
-    def __init__(self, longest: int, stop: tuple[str, ...]) -> None:
-        self._longest = longest
-        self._stop = stop
-        self._title = f"react(max_observation={longest}{f', stop={stop!r}' if stop else ''})"
-
-    def __call__(self, model: Model, /) -> Model:
-        if not callable(model):
-            raise ConfigurationError(
-                f"{self._title} wraps a model, an async callable (request, ctx); got {type(model).__name__}"
-            )
-        return React(model, self._longest, self._stop, self._title)
-
-    def __repr__(self) -> str:
-        return self._title
 
 
 @checked
@@ -165,4 +146,4 @@ def react(*, max_observation: PositiveInt = 4000, stop: Sequence[NonEmptyText] =
     Raises:
         ConfigurationError: a setting is invalid.
     """
-    return _Configured(max_observation, tuple(stop))
+    return partial(React, max_observation, tuple(stop))
