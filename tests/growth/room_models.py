@@ -35,8 +35,7 @@ from ziggurat.models.local.replies import ReplyReader, Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.from_wire import Reader as ChatReader, from_wire as from_chat
 from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pictures
-from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
-from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
+from ziggurat.models.openai_responses.from_wire import Reader as ResponsesReader, from_wire as from_responses
 from ziggurat.models.openai_responses.to_wire import encode_message as to_responses
 from ziggurat.models.react_protocol.protocol import ReactParser, observation, prompt_of
 
@@ -294,7 +293,7 @@ def result(text: str) -> ToolResult:
 CASES = [
     *given("models.openai.from_wire.Reader", reading(ChatReader, CHAT), CHAT_STREAMS, reach=32_000),
     *given("models.anthropic.from_wire.Reader", reading(AnthropicReader, ANTHROPIC), ANTHROPIC_STREAMS, reach=32_000),
-    *given("models.openai_responses.stream.Reader", reading(ResponsesReader, RESPONSES), RESPONSES_STREAMS,
+    *given("models.openai_responses.from_wire.Reader", reading(ResponsesReader, RESPONSES), RESPONSES_STREAMS,
            reach=32_000),
     *given("models.openai.from_wire.from_wire", lambda body: from_chat(body, CHAT), replies("chat")),
     *given("models.anthropic.from_wire.from_wire", lambda body: from_anthropic(body, ANTHROPIC), replies("anthropic")),

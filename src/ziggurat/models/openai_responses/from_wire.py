@@ -1,143 +1,79 @@
-"""Read a whole reply of the Responses API: the body of a plain call, or the last event of a stream."""
+"""Read a reply of the Responses API: plain, or streamed, event by event."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.message import Fold, Message
-from ziggurat.messages.model import FinishReason, ModelResponse
-from ziggurat.messages.usage import Usage
+from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.http.sse import ServerEvent
+from ziggurat.messages.message import Fold, PartDelta, TextDelta, ToolCall
+from ziggurat.messages.model import ModelResponse
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
-from ziggurat.models.http.stated import count, latest, part_of, read
+from ziggurat.models.http.fitting import is_object
+from ziggurat.models.http.stated import read
 from ziggurat.models.openai_responses.items import (
-    Content,
     FunctionCall,
     Item,
-    OtherItem,
     OutputMessage,
-    deltas_of_items,
+    Reasoning,
+    ResponseObject,
+    first_deltas,
     item_of,
+    last_deltas,
+    piece,
+    pieces_of,
+    raise_failure,
+    response_of,
+    unreadable,
 )
 
+_NOTHING = Raw(b"null")
+_TEXT = "response.output_text.delta"
 
-class _Incomplete(Struct, gc=False):
-    reason: str | None = None
 
+class _Event(Struct, gc=False):
+    """One event; which fields there are depends on its type."""
 
-class ResponseObject(Struct):
-    """The fields of a reply that are read."""
-
-    id: str | None = None
-    model: str | None = None
-    status: str | None = None
-    output: list[Raw] | None = None
-    usage: Any = None
+    type: str = ""
+    delta: Any = None
+    item_id: str | None = None
+    output_index: int | str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    text: Any = None
+    refusal: Any = None
+    arguments: Any = None
+    item: Raw = _NOTHING
+    response: Raw = _NOTHING
     error: Any = None
-    incomplete_details: _Incomplete | None = None
-    service_tier: str | None = None
-
-    def items(self) -> list[Item]:
-        return [item for raw in self.output or () if (item := item_of(raw)) is not None]
+    code: Any = None
+    message: Any = None
 
 
-_INCOMPLETE: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
-_ANSWERED = ("completed", "complete", "incomplete")
-"""The statuses of replies that contain an answer."""
-
-_CUT = "your last reply was cut short within a tool call, which was not made; make it again, and briefly"
-_PLAIN_TIERS = (None, "auto", "default")
-
-
-def unreadable(dialect: Dialect, why: object) -> ModelError:
-    return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
-
-
-def raise_failure(reply: ResponseObject, dialect: Dialect) -> None:
-    """Raise the error that a reply reports instead of an answer, if any."""
-    error: ModelError | None = None
-    if reply.error is not None and reply.status not in _ANSWERED:
-        error = failure_of(reply.error, dialect)
-    elif reply.status in ("failed", "cancelled"):
-        error = ModelError(f"{dialect.name}: the reply {reply.id or ''} {reply.status}", kind="server")
-    if error is not None:
-        error.usage = None if reply.usage is None else _usage_of(reply.usage)
-        raise error
-    if reply.status is None and reply.output is None:
-        raise unreadable(dialect, "it has neither output nor status")
-
-
-def response_of(reply: ResponseObject, items: list[Item], message: Message | None = None) -> ModelResponse:
-    if message is None:
-        fold = Fold()
-        for delta in deltas_of_items(items):
-            fold.push(delta)
-        message = fold.message()
-    contents = [each for item in items if isinstance(item, OutputMessage) for each in item.contents()]
-    refusal = "".join([each.refusal or "" for each in contents])
-    finish = "malformed" if _is_cut_within_a_call(reply, items) else _finish(reply, message, refusal)
-    raw = _raw(reply, items, contents, refusal)
-    if finish == "malformed":
-        raw["malformed"] = _CUT
-    return ModelResponse(message, finish, _usage_of(reply.usage), reply.model or "", reply.id or "", raw or None)
-
-
-def _finish(reply: ResponseObject, message: Message, refusal: str) -> FinishReason:
-    status = reply.status or "completed"
-    if status == "incomplete":
-        return _INCOMPLETE.get(reply.incomplete_details.reason if reply.incomplete_details else None, "other")
-    if status not in ("completed", "complete"):
-        return "other"
-    if message.tool_calls:
-        return "tool_calls"
-    return "refusal" if refusal else "stop"
-
-
-def _is_cut_within_a_call(reply: ResponseObject, items: list[Item]) -> bool:
-    """Return whether a call's arguments may be incomplete; such a reply must not be acted on."""
-    if reply.status != "incomplete" or not items:
-        return False
-    return isinstance(items[-1], FunctionCall) or any(
-        isinstance(each, FunctionCall) and each.status != "completed" for each in items
-    )
-
-
-def _usage_of(stated: object) -> Usage:
-    usage = latest({}, stated)
-    given, written = part_of(usage, "input_tokens_details"), part_of(usage, "output_tokens_details")
-    return Usage(
-        count(usage.get("input_tokens")),
-        count(usage.get("output_tokens")),
-        count(given.get("cached_tokens")),
-        count(given.get("cache_write_tokens")),
-        count(written.get("reasoning_tokens")),
-        requests=1,
-    )
-
-
-def _raw(reply: ResponseObject, items: list[Item], contents: list[Content], refusal: str) -> dict[str, Any]:
-    """Return the fields without a place in the response; empty for most replies."""
-    raw: dict[str, Any] = {}
-    if reply.status != "completed":
-        raw["status"] = reply.status
-    if reply.incomplete_details is not None and reply.incomplete_details.reason is not None:
-        raw["incomplete_reason"] = reply.incomplete_details.reason
-    if reply.service_tier not in _PLAIN_TIERS:
-        raw["service_tier"] = reply.service_tier
-    if refusal:
-        raw["refusal"] = refusal
-    others = [msgspec.json.decode(item.written) for item in items if isinstance(item, OtherItem)]
-    if others:
-        raw["items"] = others
-    annotations = [one for each in contents if isinstance(each.annotations, list) for one in each.annotations]
-    if annotations:
-        raw["annotations"] = annotations
-    return raw
-
-
+_event = msgspec.json.Decoder(_Event)
 _reply = msgspec.json.Decoder(ResponseObject)
+
+
+class _Head(Struct, gc=False):
+    id: str | None = None
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+class _Slot:
+    __slots__ = ("after_reasoning", "begun", "call", "done", "item", "sent")
+
+    def __init__(self, item: Item, call: int, after_reasoning: bool) -> None:
+        self.item = item
+        self.call = call
+        self.after_reasoning = after_reasoning
+        self.begun = False
+        self.done = False
+        self.sent: dict[int, list[str]] = {}
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
@@ -146,9 +82,214 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     # arguments are incomplete. ``raw["malformed"]`` is the text that tells the model.
     try:
         reply = read(_reply, body)
-        raise_failure(reply, dialect)
-        if reply.output is None and reply.status in _ANSWERED:
-            raise unreadable(dialect, "it has no output")
+        raise_failure(reply, dialect, plain=True)
         return response_of(reply, reply.items())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise unreadable(dialect, error) from error
+
+
+class Reader:
+    """Turns the events of one stream into deltas, and into the response at its end."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._fold = Fold()
+        self._slots: list[_Slot] = []
+        self._by_id: dict[str, _Slot] = {}
+        self._by_place: dict[int | str | None, _Slot] = {}
+        self._calls = 0
+        self._id: str | None = None
+        self._reply: ResponseObject | None = None
+        self._items: list[Item] = []
+        self._unread: str | None = None
+        self._at = ""  # the item, place and pieces of the text in progress
+        self._place: int | None = None
+        self._sent: list[str] = []
+
+    def push(self, event: ServerEvent) -> list[PartDelta]:
+        """Read an event and return its deltas; events of unknown types have none."""
+        if self._reply is not None:
+            return []
+        if self._unread is not None:  # only the last event may be cut off
+            raise unreadable(self._dialect, self._unread)
+        try:
+            content = read(_event, event.data)
+            if content.type == _TEXT and content.item_id == self._at and content.content_index == self._place:
+                text = content.delta
+                if isinstance(text, str) and text:  # fast path for the most frequent event
+                    self._sent.append(text)
+                    delta = TextDelta(text)
+                    self._fold.push(delta)
+                    return [delta]
+            return self._take(content, content.type or event.event)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            if event.data and not event.data.startswith("[DONE]"):
+                self._unread = str(error)
+            return []
+
+    def _take(self, event: _Event, kind: str) -> list[PartDelta]:
+        subject, _, end = kind.rpartition(".")
+        if subject in _TEXTS and end in ("delta", "done"):
+            return self._text(event, subject, done=end == "done")
+        take = _TAKES.get(kind)
+        return [] if take is None else take(self, event)
+
+    def finish(self) -> ModelResponse:
+        reply = self._reply
+        if reply is None:
+            why = f": {self._unread}" if self._unread else ""
+            raise StreamInterrupted(
+                f"{self._dialect.name}: the stream was cut before its end{why}", partial=self._fold.message()
+            )
+        items = self._items
+        if not items and all(slot.done for slot in self._slots):
+            items = [slot.item for slot in self._slots]
+        response = response_of(reply, items)
+        if response.message.parts or not self._slots:
+            return response
+        return self._of_pieces(reply)
+
+    def _of_pieces(self, reply: ResponseObject) -> ModelResponse:
+        """Return a response from deltas only; raise if a call's arguments are incomplete."""
+        message = self._fold.message()
+        calls = [part for part in message.parts if isinstance(part, ToolCall)]
+        slots = [slot for slot in self._slots if isinstance(slot.item, FunctionCall)]
+        for call, slot in zip(calls, slots, strict=True):
+            if not slot.done and not is_object(call.arguments):
+                raise unreadable(self._dialect, f"the arguments of {call.name or 'a call'} did not come whole")
+        return response_of(reply, [slot.item for slot in self._slots if slot.done], message)
+
+    def _tell(self, deltas: list[PartDelta]) -> list[PartDelta]:
+        for delta in deltas:
+            self._fold.push(delta)
+        return deltas
+
+    def _slot(self, event: _Event, create: Callable[[], Item]) -> _Slot:
+        """Return the slot of an event's item: by its id, or, because some servers change ids, by its index."""
+        slot = self._by_id.get(event.item_id or "") or self._by_place.get(event.output_index)
+        return self._opened(create(), event) if slot is None else slot
+
+    def _opened(self, item: Item, event: _Event) -> _Slot:
+        before = self._slots[-1].item if self._slots else None
+        slot = _Slot(item, self._calls, isinstance(before, Reasoning))
+        self._calls += isinstance(item, FunctionCall)
+        self._slots.append(slot)
+        self._at = ""
+        self._by_place[event.output_index] = slot
+        if item.id:
+            self._by_id[item.id] = slot
+        return slot
+
+    def _more(self, slot: _Slot, place: int, text: Any) -> list[PartDelta]:
+        if not isinstance(text, str) or not text:
+            return []
+        sent = slot.sent.get(place)
+        if sent is None:
+            slot.sent[place] = [text]
+        else:
+            sent.append(text)
+        return self._tell([piece(slot.item, place, text, slot.call)])
+
+    def _rest(self, slot: _Slot, place: int, text: Any) -> list[PartDelta]:
+        """Return the rest of a text that is now complete, if not all of it was sent."""
+        pieces = slot.sent.get(place, [])
+        sent = "".join(pieces)
+        pieces[:] = [sent]  # so that it is joined once, however often the end is announced
+        if not isinstance(text, str) or text == sent or not text.startswith(sent):
+            return []
+        return self._more(slot, place, text[len(sent) :])
+
+    def _text(self, event: _Event, subject: str, *, done: bool) -> list[PartDelta]:
+        kind = _TEXTS[subject]
+        slot = self._slot(event, lambda: kind(event.item_id))
+        place = event.summary_index or event.content_index or 0
+        if subject == _RAW_THOUGHT:
+            place = -1 - place
+        if done:
+            texts = (event.text, event.refusal, event.arguments)
+            return self._rest(slot, place, next((each for each in texts if each is not None), None))
+        deltas = self._more(slot, place, event.delta)
+        if deltas and event.item_id and kind is OutputMessage:
+            self._at, self._place, self._sent = event.item_id, event.content_index, slot.sent[place]
+        return deltas
+
+    def _added(self, event: _Event) -> list[PartDelta]:
+        item = item_of(event.item)
+        return [] if item is None else self._begin(self._opened(item, event), item)
+
+    def _begin(self, slot: _Slot, item: Item) -> list[PartDelta]:
+        slot.begun = True
+        return self._tell(first_deltas(item, slot.call, slot.after_reasoning))
+
+    def _done(self, event: _Event) -> list[PartDelta]:
+        item = item_of(event.item)
+        if item is None:
+            return []
+        slot = self._by_id.get(item.id or "") or self._by_place.get(event.output_index)
+        if slot is None or slot.done or type(slot.item) is not type(item):
+            slot = self._opened(item, event)
+        return self._settle(slot, item)
+
+    def _settle(self, slot: _Slot, item: Item) -> list[PartDelta]:
+        slot.done = True
+        deltas = [] if slot.begun else self._begin(slot, item)
+        slot.item = item
+        for place, text in pieces_of(item):
+            deltas += self._rest(slot, place, text)
+        return deltas + self._tell(last_deltas(item))
+
+    def _ended(self, event: _Event) -> list[PartDelta]:
+        reply = read(_reply, bytes(event.response))
+        try:
+            raise_failure(reply, self._dialect)
+        except ModelError as error:
+            error.partial = self._fold.message()
+            raise
+        self._reply = reply
+        self._items = reply.items()
+        deltas: list[PartDelta] = []
+        for place, item in enumerate(self._items):
+            slot = self._by_id.get(item.id or "") or (self._slots[place] if place < len(self._slots) else None)
+            if slot is None or type(slot.item) is not type(item):
+                slot = self._opened(item, _Event())
+            if not slot.done:
+                deltas += self._settle(slot, item)
+        return deltas
+
+    def _created(self, event: _Event) -> list[PartDelta]:
+        name = _head.decode(event.response).id
+        if self._id is not None and (name != self._id or self._slots):
+            another = f"another reply began in the stream of {self._dialect.name}"
+            raise StreamInterrupted(another, partial=self._fold.message())
+        self._id = name
+        return []
+
+    def _failed(self, event: _Event) -> list[PartDelta]:
+        flat = {"code": event.code, "message": event.message}
+        error = failure_of(flat if event.error is None else event.error, self._dialect)
+        error.partial = self._fold.message()
+        raise error
+
+
+_RAW_THOUGHT = "response.reasoning_text"
+_TEXTS: dict[str, type[OutputMessage | FunctionCall | Reasoning]] = {
+    "response.output_text": OutputMessage,
+    "response.refusal": OutputMessage,
+    "response.function_call_arguments": FunctionCall,
+    "response.reasoning_summary_text": Reasoning,
+    _RAW_THOUGHT: Reasoning,
+}
+"""The items whose texts events bring, by the types of events without their ends."""
+
+_TAKES: dict[str, Callable[[Reader, _Event], list[PartDelta]]] = {
+    "response.created": Reader._created,
+    "response.output_item.added": Reader._added,
+    "response.output_item.done": Reader._done,
+    "response.completed": Reader._ended,
+    "response.incomplete": Reader._ended,
+    "response.failed": Reader._ended,
+    "response.cancelled": Reader._ended,
+    "response.done": Reader._ended,
+    "error": Reader._failed,
+    "response.error": Reader._failed,
+}
