@@ -9,7 +9,7 @@ import msgspec
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.anthropic.reading import CALLER, OPAQUE
+from ziggurat.models.anthropic.from_wire import CALLER, OPAQUE
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.fitting import altered, fitted, fitted_parameters, object_text, to_json
 from ziggurat.models.http.strict import strict_schema
