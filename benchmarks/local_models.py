@@ -7,7 +7,7 @@ development; the tools a JSON object of lists of tools by the name of their set.
 `parallel` and `none` have the `tools` that are offered and the `calls` that are right (`name`, `arguments`, and
 `accept`: other right values of an argument); `structured` has a `schema` and what is `expected`. Right means every
 call, every argument and nothing more. With a `part`, as in `local_optional.jsonl` for tools with optional parameters,
-the parts are counted apart: by the first the rules of `models.local.replies` were chosen, the other was only counted.
+the parts are counted apart: by the first the rules of `models.local.spans` were chosen, the other was only counted.
 """
 
 import argparse

@@ -7,7 +7,7 @@ contain its result. Requests: those of tests/data/local_*.jsonl, where tool and 
 
 ``development`` is what the model was built with: English requests, ones that none of the tools serves, and ones in
 other languages. Of the other sets, written for an earlier model with rules for English, seven are domains
-(``home`` to ``office``) whose texts gave the weights of `models.local.demo`; the rest were only counted.
+(``home`` to ``office``) whose texts gave the weights of `models.local.spans`; the rest were only counted.
 """
 
 import argparse

@@ -31,7 +31,8 @@ from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
 from ziggurat.models.http.fitting import fitted, is_object, object_text
 from ziggurat.models.local.demo import answer, rendered
-from ziggurat.models.local.replies import ReplyReader, Statements
+from ziggurat.models.local.replies import ReplyReader
+from ziggurat.models.local.spans import Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.from_wire import Reader as ChatReader, from_wire as from_chat
 from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pictures
@@ -328,7 +329,7 @@ CASES = [
     *over("models.local.demo.rendered", lambda text: rendered(result(text)), JSON),
     *over("models.local.demo.answer", lambda text: answer(result(text)), (*TEXT, *JSON)),
     *in_letters("models.local.replies.ReplyReader", answered),
-    *over("models.local.stated.Statements", lambda text: Statements(text).only({"note": text}, NOTE), (*TEXT, *JSON)),
+    *over("models.local.spans.Statements", lambda text: Statements(text).only({"note": text}, NOTE), (*TEXT, *JSON)),
     *over("middleware.secrets.Secrets.masked", SECRETS.masked, TEXT),
     *in_letters("middleware.secrets.Incoming", masked_pieces),
     *given("middleware.redaction.Redaction.deltas", filtered, DELTAS, reach=32_000),

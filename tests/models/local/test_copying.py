@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.models.local.fakes import WordCounter
-from ziggurat.models.local.demo import Copied, Copier
 from ziggurat.models.local.schema import fields_of
+from ziggurat.models.local.spans import Copied, Copier
 
 EMBED = WordCounter().embed_now
 S: dict[str, Any] = {"type": "string"}

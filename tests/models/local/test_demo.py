@@ -23,7 +23,7 @@ from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.model import OUTPUT_MODES, WINDOW
-from ziggurat.models.local.demo import EmbeddedModel, answer, choose, declined, describe, rendered, unfound
+from ziggurat.models.local.demo import EmbeddedModel, answer, choose, declined, rendered, unfound
 from ziggurat.models.local.templated import TemplatedModel
 from ziggurat.providers import local, resolve
 
@@ -195,13 +195,10 @@ def _tool(name: str, description: str, **properties: Any) -> ToolSpec:
 
 
 TOOLS = [
-    describe(tool, EMBED)
-    for tool in (
-        _tool("weather", "The weather in a city.", city=S),
-        _tool("set_timer", "Set a timer.", minutes={"type": "integer"}),
-        _tool("calculator", "Compute a sum.", expression=S),
-        _tool("now", ""),
-    )
+    _tool("weather", "The weather in a city.", city=S),
+    _tool("set_timer", "Set a timer.", minutes={"type": "integer"}),
+    _tool("calculator", "Compute a sum.", expression=S),
+    _tool("now", ""),
 ]
 
 

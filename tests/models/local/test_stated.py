@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat.messages import ToolSpec
-from ziggurat.models.local.replies import Statements
+from ziggurat.models.local.spans import Statements
 
 PROPERTIES: dict[str, Any] = {
     "dish": {"type": "string", "description": "The dish."},

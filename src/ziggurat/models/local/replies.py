@@ -9,95 +9,18 @@ things that have names than between calling and not calling.
 """
 
 import json
-import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolResult
-from ziggurat.messages.model import ModelRequest, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.local.engine import ChatTemplate, Thinking
-from ziggurat.models.local.schema import Field, fields_of, words_of
-from ziggurat.models.local.spans import in_digits, rarity
-
-_STEM = 4
-"""Two words are the same if one begins with the other, and the shorter one has so many letters: edit, edited."""
-_LONGEST = 24
-"""How many letters of a word are compared."""
-_RARE = 0.6
-"""How rare a word in the description of a parameter must be to show that a request is about it."""
-_SHARE = 0.5
-"""The share of the words of a text that the conversation must contain."""
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-
-
-class Statements:
-    """What a conversation states."""
-
-    def __init__(self, text: str) -> None:
-        text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
-        self._words = set(_words(text))
-        self._beginnings = {each for word in self._words for each in _beginnings(word)}
-        self._numbers = Counter(float(digits) for digits in _NUMBER.findall(text))
-
-    def only(self, arguments: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:
-        """Return the arguments of a call without optional ones that the conversation does not state."""
-        fields = {field.name: field for field in fields_of(tool.parameters)}
-        required = {name: value for name, value in arguments.items() if name not in fields or fields[name].required}
-        numbers = self._numbers - Counter(leaf for leaf in _leaves(required) if _is_number(leaf))
-        texts = {str(leaf).casefold() for leaf in _leaves(required)}
-        purpose = set(_words(f"{words_of(tool.name)} {tool.description}"))
-        stated = set(required)
-        for name in (name for name in arguments if name not in required):
-            leaves = list(_leaves(arguments[name]))
-            if any(self._has(leaf, numbers, texts) for leaf in leaves) or self._mentions(fields[name], purpose, leaves):
-                stated.add(name)
-                numbers -= Counter(leaf for leaf in leaves if _is_number(leaf))
-        return {name: value for name, value in arguments.items() if name in stated}
-
-    def _has(self, value: Any, numbers: Mapping[float, int], texts: set[str]) -> bool:
-        """Return whether a number or text occurs, and is not a copy of another argument."""
-        if _is_number(value):
-            return numbers.get(value, 0) > 0 or numbers.get(value * 100, 0) > 0  # a half may be stated as 50 percent
-        words = _words(in_digits(value)) if isinstance(value, str) and value.casefold() not in texts else []
-        return bool(words) and sum(map(self._contains, words)) >= _SHARE * len(words)
-
-    def _mentions(self, field: Field, purpose: set[str], leaves: list[Any]) -> bool:
-        """Return whether a word of a parameter occurs that does not describe the tool as a whole."""
-        if not leaves:
-            return False
-        described = bool(field.choices) or leaves[0] is True
-        words = set(_words(field.label if described else words_of(field.name))) - purpose
-        return any(rarity(word) >= _RARE and self._contains(word) for word in words)
-
-    def _contains(self, word: str) -> bool:
-        return word in self._words or word in self._beginnings or any(each in self._words for each in _beginnings(word))
-
-
-def _beginnings(word: str) -> Iterator[str]:
-    return (word[:end] for end in range(_STEM, len(word)))
-
-
-def _words(text: str) -> list[str]:
-    words = (word[:_LONGEST] for word in re.findall(r"\w+", words_of(text)))
-    return [str(int(word)) if word.isdecimal() else word for word in words]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the parts of a value that contain no others; None and empty texts are not stated."""
-    if isinstance(value, Mapping | list):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _leaves(part)
-    elif value is not None and value != "":
-        yield value
-
+from ziggurat.models.local.spans import Statements
 
 ChatMessage = dict[str, Any]
 
@@ -405,3 +328,152 @@ class ReplyReader:
 def _overlap(text: str, mark: str) -> int:
     """Return how many characters at the end of a text may begin a mark."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)
+
+
+# -- the requests of a turn --------------------------------------------------------------------------------------------
+
+_TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
+
+_LONGEST_REPLY = 512
+"""The maximum of tokens in a reply if the caller sets none; small models seldom stop by themselves."""
+
+
+class Prompt:
+    """The requests to llama.cpp for one request; the second begins as the first, so its prefix is not read again."""
+
+    def __init__(
+        self,
+        request: ModelRequest,
+        tools: Sequence[ToolSpec],
+        template: ChatTemplate,
+        stated_only: bool,
+        only_calls: bool,
+    ) -> None:
+        self.tools = tools
+        self._stated_only = stated_only
+        self._only_calls = only_calls and bool(request.tools)
+        self._request = request
+        self._settings = request.settings
+        self._required = request.settings.tool_choice not in (None, "auto", "none")
+        self._template = template
+        self._thinking: Thinking = "never" if request.settings.reasoning == "none" else template.thinking
+        self._variables: dict[str, Any] = {"tools": tool_functions(tools)} if tools and template.tools else {}
+        if request.settings.reasoning == "none":
+            self._variables["enable_thinking"] = False
+
+    def reader(self, *, calls: bool = True) -> ReplyReader:
+        first = sum(len(message.tool_calls) for message in self._request.messages) + 1
+        answered = () if self._required else _answered(self._request)
+        choice = choice_of(reply_tool(self.tools).name)
+        revise = self._revision() if calls and self._stated_only else None
+        thinking = self._thinking == "begun"
+        return ReplyReader(first, answered, calls=calls, choice=choice, revise=revise, thinking=thinking)
+
+    def _revision(self) -> Callable[[ToolCall], ToolCall]:
+        """Return a function that leaves optional arguments that the conversation does not state out of a call."""
+        tools = {tool.name: tool for tool in self.tools}
+        statements = Statements("\n".join(_statements(self._request)))
+
+        def revise(call: ToolCall) -> ToolCall:
+            try:
+                arguments = call.parsed()
+            except InvalidArguments:  # a grammar of the caller's allowed it
+                return call
+            stated = statements.only(arguments, tools[call.name]) if call.name in tools else arguments
+            if stated.keys() == arguments.keys():
+                return call
+            return msgspec.structs.replace(call, arguments=json.dumps(stated, ensure_ascii=False))
+
+        return revise
+
+    def for_calls(self) -> dict[str, Any]:
+        grammar = calls_grammar(
+            self.tools,
+            None if self._required else reply_tool(self.tools).name,
+            parallel=self._settings.parallel_tool_calls is not False,
+            thinking=self._thinking,
+        )
+        return self._body(chat_messages(self._request, self.tools, self._template), grammar)
+
+    def for_answer(self, repeated: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the request for an answer; after the choice to give one, if there are tools."""
+        output = None if self._request.output is None else self._request.output.schema
+        messages = chat_messages(self._request, self.tools, self._template)
+        if self.tools:
+            results = any(message.tool_results for message in _since_user(self._request))
+            choice = f'{choice_of(reply_tool(self.tools).name)}, "arguments": {{}}}}]'
+            prompt = answer_prompt(repeated, results, output)
+            messages += [{"role": "assistant", "content": choice}, {"role": "user", "content": prompt}]
+        elif output is None:
+            return self._body(messages, None)
+        return self._body(messages, answer_grammar(output, thinking=self._thinking))
+
+    def answer_of_calls(self) -> str:
+        """Return the outcomes of the calls of this turn, a line each; empty if the model is to answer."""
+        outcomes = _outcomes(self._request).values()
+        failed = any(outcome.error for outcome in outcomes)
+        if self._request.output is not None or not (failed or self._only_calls):
+            return ""
+        if not outcomes:
+            names = ", ".join(tool.name for tool in self._request.tools)
+            return f"I only call tools, and have called none for this request. There are: {shortened(names, 300)}."
+        return "\n".join(f"{outcome.name}: {outcome.text or outcome.error or 'ok'}" for outcome in outcomes)
+
+    def _body(self, messages: list[dict[str, Any]], grammar: str | None) -> dict[str, Any]:
+        fields: dict[str, Any] = {"messages": messages, "chat_template_kwargs": self._variables}
+        if grammar is not None:
+            fields["grammar"] = grammar
+        return _body_of(self._settings, **fields)
+
+
+def _statements(request: ModelRequest) -> Iterator[str]:
+    """Yield the texts of a conversation that the model did not write."""
+    yield request.instructions or ""
+    for message in request.messages:
+        if message.role != "assistant":
+            yield message.text
+            yield from (result.text for result in message.tool_results)
+
+
+def _since_user(request: ModelRequest) -> list[Message]:
+    turn: list[Message] = []
+    for message in request.messages:
+        if message.role == "user" and message.origin is None:
+            turn = []
+        else:
+            turn.append(message)
+    return turn
+
+
+def _answered(request: ModelRequest) -> frozenset[str]:
+    """Return the fingerprints of the calls since the last user message that need not be made again."""
+    outcomes = _outcomes(request).items()
+    return frozenset(fingerprint for fingerprint, outcome in outcomes if outcome.error not in _TRY_AGAIN)
+
+
+def _outcomes(request: ModelRequest) -> dict[str, ToolResult]:
+    """Return the last result of each different call since the last user message, by the call's fingerprint."""
+    calls: dict[str, ToolCall] = {}
+    outcomes: dict[str, ToolResult] = {}
+    for message in _since_user(request):
+        calls |= {call.id: call for call in message.tool_calls}
+        for result in message.tool_results:
+            if result.id in calls:
+                outcomes[calls[result.id].fingerprint()] = result
+    return outcomes
+
+
+def _body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
+    """Return the request to llama.cpp for some settings; by default with temperature 0 and at most 512 tokens."""
+    body: dict[str, Any] = {
+        "temperature": 0.0 if settings.temperature is None else settings.temperature,
+        "max_tokens": settings.max_tokens or _LONGEST_REPLY,
+        "cache_prompt": True,
+    }
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    if settings.stop:
+        body["stop"] = list(settings.stop)
+    if settings.seed is not None:
+        body["seed"] = settings.seed
+    return {**body, **fields, **settings.extra}

@@ -1,14 +1,22 @@
-"""The parts of a request that can be copied: words, numbers, runs of words, and sums (``12 times 7`` is ``12 * 7``)."""
+"""What a request states: its words, numbers and sums (``12 times 7`` is ``12 * 7``); the values that can be copied from
+it; and whether it states those of a call."""
 
 import ast
 import functools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from ziggurat.messages.model import ToolSpec
+from ziggurat.models.local.minilm import Vector, cosine
+from ziggurat.models.local.schema import Field, fields_of, words_of
 from ziggurat.models.local.wordpiece import pieces
+
+Embed = Callable[[Sequence[str]], list[Vector]]
 
 _SMALL = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
@@ -146,12 +154,6 @@ class Words:
         one, other = self.spans[first], self.spans[last]
         return self.text[one.start : one.end], self.text[other.start : other.end], last - first + 1
 
-    def around(self, word: Span) -> str:
-        """Return a word with the two words before and after it."""
-        number = self._number[word.start]
-        near = self.spans[max(0, number - 2) : number + 3]
-        return self.text[near[0].start : near[-1].end]
-
     def _in_name(self, number: int) -> bool:
         """Return whether a word and the one before it both begin with a capital, the first word aside."""
         if not 1 < number < len(self.spans):
@@ -176,3 +178,246 @@ def rarity(word: str) -> float:
     numbers = pieces(word, 8)
     place = numbers[1] if len(numbers) == 3 else _LAST_WORD
     return math.log(max(1, place - _FIRST_WORD)) / math.log(_LAST_WORD)
+
+
+# -- values copied from a request --------------------------------------------------------------------------------------
+
+_FORMATS = {
+    "email": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
+    "uri": re.compile(r"https?://[^\s<>\"']*[^\s<>\"'.,;:!?)]"),
+    "date": re.compile(r"\b\d{4}-\d{2}-\d{2}\b"),
+    "time": re.compile(r"\b\d{2}:\d{2}(?::\d{2})?\b"),
+    "date-time": re.compile(r"\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}\S*"),
+}
+_EXPRESSION = re.compile(r"\b(?:expression|formula|arithmetic|equation|calculation)\b", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:no|not|off|false|without|\w+n['\u2019]t)\b", re.IGNORECASE)
+_CHOICE = 0.25
+"""The lowest similarity of a request to a choice that it does not name."""
+
+_NEAR, _ENDS, _OWN, _CAPITAL, _START, _WORDS = 4.6, 3.9, -3.3, 2.3, -1.5, -1.0
+"""Weights of a run of words as a value, fitted on the requests of `tests/data/local_domains.jsonl`.
+
+Similarity to the field; rarity of the first and the last word; share of the words that describe the tool; share of
+capitals; whether it begins the request; logarithm of its number of words.
+"""
+_RUNS, _OPTIONS, _WIDTH = 12, 6, 32
+"""How many runs are compared by meaning, how many per field are combined, and how many combinations are kept."""
+
+
+class _Option(msgspec.Struct, frozen=True):
+    """A value that a field could take, from a part of the request, with its score."""
+
+    value: Any
+    score: float
+    spans: tuple[Span, ...]
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """The values found for some fields."""
+
+    values: dict[str, Any]
+    missing: tuple[str, ...]
+
+
+class Copier:
+    """Finds the values of some fields in a request."""
+
+    def __init__(self, text: str, fields: Sequence[Field], embed: Embed, purpose: str = "") -> None:
+        self.words: Words = Words(text)
+        self.fields: Sequence[Field] = fields
+        self._embed = embed
+        self._own = set(re.findall(r"\w+", " ".join((purpose, *(field.label for field in fields))).lower()))
+        self.values: dict[str, Any] = {}
+        self._used: list[Span] = []
+        for field in fields:
+            self._keep(field, self._literal(field))
+        numbers = [field for field in fields if field.kind == "number"]
+        self._assign(numbers, [list(self._numbers(field)) for field in numbers])
+
+    @property
+    def strict(self) -> tuple[Field, ...]:
+        """The required fields whose values can be recognised in a request: numbers, expressions, known formats."""
+        return tuple(field for field in self.fields if field.required and (field.kind == "number" or _is_formal(field)))
+
+    @property
+    def unused(self) -> int:
+        """How many numbers of the request are no value."""
+        return sum(not span.overlaps(self._used) for _, span in self.words.numbers())
+
+    def recognised(self) -> Copied:
+        """Return the values that are stated literally: numbers, choices that are named, expressions, known formats."""
+        values = {field.name: self.values[field.name] for field in self.fields if field.name in self.values}
+        return Copied(values, tuple(field.name for field in self._open()))
+
+    def copy(self) -> Copied:
+        """Fill the remaining required fields with what is most similar to them, and return all values."""
+        for field in self._open():
+            if field.kind == "choice" or field.kind == "boolean":
+                self._keep(field, self._meant(field))
+        texts = [field for field in self._open() if field.kind == "text" and not _is_formal(field)]
+        self._assign(texts, [self._texts(field) for field in texts])
+        return self.recognised()
+
+    def _open(self) -> list[Field]:
+        return [field for field in self.fields if field.required and field.name not in self.values]
+
+    def _keep(self, field: Field, option: _Option | None) -> None:
+        if option is not None:
+            self.values[field.name] = option.value
+            self._used += option.spans
+
+    def _assign(self, fields: Sequence[Field], options: Sequence[Sequence[_Option]]) -> None:
+        """Give fields the values with the best total score that share no words."""
+        best: list[tuple[float, tuple[_Option | None, ...], tuple[Span, ...]]] = [(0.0, (), ())]
+        for field, some in zip(fields, options, strict=True):
+            skipped = -100.0 if field.required else 0.0
+            longer = [(score + skipped, (*chosen, None), used) for score, chosen, used in best]
+            for score, chosen, used in best:
+                longer += [
+                    (score + option.score, (*chosen, option), used + option.spans)
+                    for option in some
+                    if not any(span.overlaps(used) for span in option.spans)
+                ]
+            best = sorted(longer, key=lambda each: -each[0])[:_WIDTH]
+        for field, option in zip(fields, best[0][1], strict=True):
+            self._keep(field, option)
+
+    def _literal(self, field: Field) -> _Option | None:
+        """Return what a request states literally: the choice named last, an expression, a value in a known format."""
+        text = self.words.text
+        if field.kind == "choice":
+            named = [(match.span(), choice) for choice in field.choices for match in _named(choice, text)]
+            span, value = max(named, key=lambda each: each[0][0], default=((0, 0), None))
+            return _Option(value, 1.0, (Span(*span),)) if named else None
+        if _is_expression(field):
+            expression = expression_in(text)
+            return None if expression is None else _Option(expression, 1.0, (Span(0, len(text)),))
+        match = _FORMATS[field.schema["format"]].search(text) if _is_formal(field) else None
+        return None if match is None else _Option(match.group(), 1.0, (Span(*match.span()),))
+
+    def _numbers(self, field: Field) -> Iterator[_Option]:
+        low, high = field.schema.get("minimum", float("-inf")), field.schema.get("maximum", float("inf"))
+        for digits, span in self.words.numbers():
+            value = float(digits) if "." in digits else int(digits)
+            whole = isinstance(value, int) or field.schema.get("type") != "integer"
+            if whole and low <= value <= high and not span.overlaps(self._used):
+                yield _Option(value, 1.0, (span,))
+
+    def _meant(self, field: Field) -> _Option | None:
+        """Return the choice nearest in meaning to the request; for yes or no, whether it is negated."""
+        if field.kind == "boolean":
+            return _Option(_NEGATED.search(self.words.text) is None, 1.0, ())
+        request, *choices = self._embed([self.words.text, *(words_of(str(choice)) for choice in field.choices)])
+        near, best = max((cosine(request, vector), -number) for number, vector in enumerate(choices))
+        return _Option(field.choices[-best], near, ()) if near >= _CHOICE else None
+
+    def _texts(self, field: Field) -> list[_Option]:
+        """Return runs of words as values of a field, best first."""
+        label = self._embed([field.label])[0]
+        options = []
+        for run in sorted(self.words.runs(self._used), key=self._rate, reverse=True)[:_RUNS]:
+            value = self.words.text[run.start : run.end]
+            near = cosine(self._embed([value])[0], label)
+            options.append(_Option(value, self._rate(run) + _NEAR * near, (run,)))
+        return sorted(options, key=lambda option: -option.score)[:_OPTIONS]
+
+    def _rate(self, run: Span) -> float:
+        """Return how likely a run of words is a value, whatever the field."""
+        first, last, count = self.words.ends(run)
+        words = re.findall(r"\w+", self.words.text[run.start : run.end]) or [""]
+        score = _ENDS * ((1.0 if first[0].isupper() else rarity(first)) + rarity(last)) + _WORDS * math.log(count)
+        score += _OWN * sum(word.lower() in self._own for word in words) / len(words)
+        if run.start == self.words.spans[0].start:
+            return score + _START
+        capitals = sum(word[:1].isupper() or word[:1].isdigit() for word in words)
+        return float(score + _CAPITAL * capitals / len(words))
+
+
+def _named(choice: Any, text: str) -> Iterator[re.Match[str]]:
+    return re.finditer(rf"(?<!\w){re.escape(words_of(str(choice)))}(?!\w)", text, re.IGNORECASE)
+
+
+def _is_expression(field: Field) -> bool:
+    return field.kind == "text" and _EXPRESSION.search(field.label) is not None
+
+
+def _is_formal(field: Field) -> bool:
+    return field.kind == "text" and (field.schema.get("format") in _FORMATS or _is_expression(field))
+
+
+# -- values stated by a conversation ----------------------------------------------------------------------------------
+
+_STEM = 4
+"""Two words are the same if one begins with the other, and the shorter one has so many letters: edit, edited."""
+_LETTERS = 24
+"""How many letters of a word are compared."""
+_RARE = 0.6
+"""How rare a word in the description of a parameter must be to show that a request is about it."""
+_SHARE = 0.5
+"""The share of the words of a text that the conversation must contain."""
+_FIGURE = re.compile(r"\d+(?:\.\d+)?")
+
+
+class Statements:
+    """What a conversation states, as far as it shows in its words and numbers."""
+
+    def __init__(self, text: str) -> None:
+        text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
+        self._words = set(_words(text))
+        self._beginnings = {each for word in self._words for each in _beginnings(word)}
+        self._numbers = Counter(float(digits) for digits in _FIGURE.findall(text))
+
+    def only(self, arguments: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:
+        """Return the arguments of a call without optional ones that the conversation does not state."""
+        fields = {field.name: field for field in fields_of(tool.parameters)}
+        required = {name: value for name, value in arguments.items() if name not in fields or fields[name].required}
+        numbers = self._numbers - Counter(leaf for leaf in _leaves(required) if _is_number(leaf))
+        texts = {str(leaf).casefold() for leaf in _leaves(required)}
+        purpose = set(_words(f"{words_of(tool.name)} {tool.description}"))
+        stated = set(required)
+        for name in (name for name in arguments if name not in required):
+            leaves = list(_leaves(arguments[name]))
+            if any(self._has(leaf, numbers, texts) for leaf in leaves) or self._mentions(fields[name], purpose, leaves):
+                stated.add(name)
+                numbers -= Counter(leaf for leaf in leaves if _is_number(leaf))
+        return {name: value for name, value in arguments.items() if name in stated}
+
+    def _has(self, value: Any, numbers: Mapping[float, int], texts: set[str]) -> bool:
+        """Return whether a number or text occurs, and is not a copy of another argument."""
+        if _is_number(value):
+            return numbers.get(value, 0) > 0 or numbers.get(value * 100, 0) > 0  # a half may be stated as 50 percent
+        words = _words(in_digits(value)) if isinstance(value, str) and value.casefold() not in texts else []
+        return bool(words) and sum(map(self._contains, words)) >= _SHARE * len(words)
+
+    def _mentions(self, field: Field, purpose: set[str], leaves: list[Any]) -> bool:
+        """Return whether a word of a parameter occurs that does not describe the tool as a whole."""
+        if not leaves:
+            return False
+        described = bool(field.choices) or leaves[0] is True
+        words = set(_words(field.label if described else words_of(field.name))) - purpose
+        return any(rarity(word) >= _RARE and self._contains(word) for word in words)
+
+    def _contains(self, word: str) -> bool:
+        return word in self._words or word in self._beginnings or any(each in self._words for each in _beginnings(word))
+
+
+def _beginnings(word: str) -> Iterator[str]:
+    return (word[:end] for end in range(_STEM, len(word)))
+
+
+def _words(text: str) -> list[str]:
+    words = (word[:_LETTERS] for word in re.findall(r"\w+", words_of(text)))
+    return [str(int(word)) if word.isdecimal() else word for word in words]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the parts of a value that contain no others; None and empty texts are not stated."""
+    if isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _leaves(part)
+    elif value is not None and value != "":
+        yield value
