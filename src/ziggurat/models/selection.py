@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ziggurat.models.http.dialect import DIALECTS, Dialect
-from ziggurat.models.http.providers import base_of, key_of
+from ziggurat.models.http.endpoint import base_of, key_of
 
 MODEL = "ZIGGURAT_MODEL"
 """The environment variable that names the model."""

@@ -5,6 +5,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import cast
 
 import msgspec
 import pytest
@@ -18,8 +19,9 @@ from ziggurat.http.connection import Incoming
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.conversation import Conversation
 from ziggurat.models.http.dialect import DIALECTS, Dialect
+from ziggurat.models.http.endpoint import Key
 from ziggurat.models.http.providers import Provider
-from ziggurat.models.http.service import HttpModel, Key, Wire
+from ziggurat.models.http.service import HttpModel
 from ziggurat.providers import Limits
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -154,7 +156,7 @@ class _Wire:
         return ModelResponse(Message("assistant", (Text(str(msgspec.json.decode(body)["say"])),)))
 
 
-WIRE: Wire = _Wire()
+WIRE = cast("Wire", _Wire())
 
 
 def model_at(url: str, *, limits: Limits | None = None, key: Key = "", **settings: object) -> HttpModel:

@@ -15,8 +15,7 @@ from ziggurat.messages.model import Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http import stated
 from ziggurat.models.http.dialect import dialect_of
-from ziggurat.models.http.providers import endpoint_of
-from ziggurat.models.http.service import Endpoint
+from ziggurat.models.http.endpoint import Endpoint, endpoint_of
 
 
 class _Vector(msgspec.Struct):

@@ -7,18 +7,16 @@
     model = openai("gpt-5-mini", key="...", limits=Limits(idle=60))
 """
 
-import os
 import ssl
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
-from ziggurat.http.client import Client, Transport, UserClient
 from ziggurat.http.limits import Limits
-from ziggurat.models.http.dialect import DIALECTS, Dialect, at_address, dialect_of
-from ziggurat.models.http.service import Endpoint, HttpModel, Key, Wire
+from ziggurat.models.http.dialect import DIALECTS, Dialect, dialect_of
+from ziggurat.models.http.endpoint import Key, endpoint_of
+from ziggurat.models.http.service import HttpModel, Wire
 
 
 class Provider:
@@ -67,77 +65,10 @@ class Provider:
         return f"provider({self.dialect.name!r})"
 
 
-def endpoint_of(
-    dialect: Dialect,
-    model: str,
-    key: Key | None,
-    base_url: str | None,
-    headers: Mapping[str, str] | None,
-    limits: Limits | None,
-    proxy: str | None,
-    ca: str | ssl.SSLContext | None,
-    client: Any,
-) -> Endpoint:
-    """Return where a provider takes requests; the arguments are those of `Provider`."""
-    dialect = at_address(dialect, base_of(dialect, base_url))
-    if not isinstance(model, str) or not model.strip():
-        raise ConfigurationError(f"{dialect.name}() needs the name of a model, got {model!r}")
-    if key is None:
-        key = key_of(dialect, needed=dialect.key_needed and base_url is None)
-    return Endpoint(model, dialect, _transport(dialect, limits, proxy, ca, client), key, headers)
-
-
-def _transport(
-    dialect: Dialect, limits: Limits | None, proxy: str | None, ca: str | ssl.SSLContext | None, client: Any
-) -> Transport:
-    """Return the HTTP transport to a provider: our own client, or the user's."""
-    if client is None:
-        return Client(dialect.base_url, name=dialect.name, limits=limits, proxy=proxy, ca=ca)
-    if proxy is not None or ca is not None:
-        raise ConfigurationError("a client of yours has its own proxy and certificates; leave out proxy= and ca=")
-    if isinstance(client, Client):
-        return client
-    origin = "/".join(dialect.base_url.split("/", 3)[:3])
-    return UserClient(client, origin, name=dialect.name, limits=limits or Limits())
-
-
 def _native_output(wire: Wire, model: str) -> bool:
     """Return whether a model supports native output; the wire knows if the provider's models differ."""
     capabilities = getattr(wire, "capabilities", None)
     return True if capabilities is None else bool(capabilities(model).native_output)
-
-
-def _first(variables: tuple[str, ...]) -> str:
-    return next((value for name in variables if (value := os.environ.get(name, "").strip())), "")
-
-
-def base_of(dialect: Dialect, base: str | None) -> str:
-    """Return the base URL of a provider: as given, or from its variable, or its own address."""
-    if base is not None:
-        return base.rstrip("/")
-    address = _first(dialect.base_variables).rstrip("/")
-    if not address:
-        if not dialect.base_url:
-            raise ConfigurationError(
-                f"{dialect.name} has no address of its own: set {dialect.base_variables[0]}, or pass base_url='https://...'"
-            )
-        return dialect.base_url
-    if "://" not in address:  # Ollama's own programs use host:port
-        address = f"http://{address.replace('0.0.0.0', '127.0.0.1', 1)}"  # noqa: S104
-    if not dialect.base_suffix or address.endswith(dialect.base_suffix):
-        return address
-    return address + dialect.base_suffix
-
-
-def key_of(dialect: Dialect, *, needed: bool) -> str:
-    """Return the key in a provider's variables; empty if there is none, an error if one is needed."""
-    key = _first(dialect.key_variables)
-    if not key and needed:
-        either = " or ".join(dialect.key_variables)
-        raise ConfigurationError(
-            f"{dialect.name} needs a key: set the environment variable {either}, or pass key='...'"
-        )
-    return key
 
 
 def provider(name: str) -> Provider:

@@ -1,36 +1,25 @@
 """HttpModel: a model over HTTP, for all wire formats."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from inspect import isawaitable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, NoReturn, Protocol
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
+from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.core.service import NAME, Fact
-from ziggurat.http.client import HttpReply, Transport
-from ziggurat.http.route import is_loopback
+from ziggurat.http.client import HttpReply
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import PartDelta, deltas_of
 from ziggurat.messages.model import ModelRequest, ModelResponse, OutputMode
 from ziggurat.models.http import failures
-from ziggurat.models.http.dialect import Dialect, headers_of, path_of, secrets_in, window_of
+from ziggurat.models.http.dialect import Dialect, window_of
+from ziggurat.models.http.endpoint import Endpoint
 from ziggurat.models.http.fitting import Names
-from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
-
-T = TypeVar("T")
-
-Key = str | Callable[[], str | Awaitable[str]]
-"""An API key, or a function that is called for one before each call, for keys that change."""
 
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed", "error"})
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-_RETRY_COUNT = "x-retry-count"
-"""The header with the number of earlier tries; absent in a first try."""
-
 _LONGEST_LINE = 1 << 25  # bytes of an event without end
 
 
@@ -45,83 +34,12 @@ class StreamReader(Protocol):
 class Wire(Protocol):
     """How requests are written and replies are read; a module with these names is one."""
 
-    @property
-    def to_wire(self) -> Callable[..., bytes]:
-        """``to_wire(request, *, model, stream, dialect)``: the body of a request."""
-        ...
-
-    @property
-    def from_wire(self) -> Callable[[bytes, Dialect], ModelResponse]:
-        """Reads the body of a plain reply."""
-        ...
-
-    @property
-    def Reader(self) -> Callable[[Dialect], StreamReader]:  # noqa: N802 - it is a class there
-        """Reads the events of a streamed reply."""
-        ...
-
-
-class Endpoint:
-    """Where a provider takes requests: sends them with key and headers, and masks secrets in errors."""
-
-    def __init__(
-        self,
-        model: str,
-        dialect: Dialect,
-        transport: Transport,
-        key: Key = "",
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self.dialect = dialect
-        self.name = f"{dialect.name}:{model}"
-        self.transport = transport
-        self._key = key
-        self._path = path_of(dialect)
-        self._loopback = is_loopback(urlsplit(dialect.base_url).hostname or "")
-        self._headers = tuple((headers or {}).items())
-        self._secrets = secrets_in((*dialect.headers.items(), *self._headers), self._path)
-        self._counts = _RETRY_COUNT not in {name.lower() for name, _ in self._headers}
-
-    def check(self) -> None:
-        """Raise if real calls are forbidden and it is not on this machine."""
-        if not self._loopback:
-            require_real_calls_allowed(self.name)
-
-    async def call(
-        self, body: bytes, ctx: Context, read: Callable[[HttpReply], Awaitable[T]], *, stream: bool = False
-    ) -> T:
-        """Send a request and return what `read` makes of the reply; the reply is ended then."""
-        key = self._key
-        if callable(key):
-            answer = key()
-            key = await answer if isawaitable(answer) else answer
-            if not isinstance(key, str):
-                kind = type(key).__name__
-                raise ConfigurationError(f"{self.dialect.name}: the function key= returns the key as text, got {kind}")
-        headers = headers_of(self.dialect, key, self._headers, stream=stream)
-        if ctx.tries and self._counts:
-            headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
-        try:
-            reply = await self.transport.send("POST", self._path, headers, body, ctx, stream=stream)
-            whole = False
-            try:
-                if not 200 <= reply.status < 300:
-                    raise await self._failure(reply, ctx)
-                made = await read(reply)
-                whole = True
-                return made
-            finally:
-                await reply.end(whole=whole)
-        except ModelError as error:
-            failures.mask_error(error, (key, *self._secrets))
-            raise
-
-    async def _failure(self, reply: HttpReply, ctx: Context) -> ModelError:
-        try:
-            body = await reply.read()
-        except ModelError:
-            body = b""  # the status is enough
-        return failures.failure(reply.status, reply.headers, body, self.dialect, now=ctx.clock.now())
+    to_wire: Callable[..., bytes]
+    """``to_wire(request, *, model, stream, dialect)``: the body of a request."""
+    from_wire: Callable[[bytes, Dialect], ModelResponse]
+    """Reads the body of a plain reply."""
+    Reader: Callable[[Dialect], StreamReader]
+    """Reads the events of a streamed reply."""
 
 
 class HttpModel:

@@ -1,10 +1,9 @@
 """The demo model: sentence embeddings choose the tool, and parts of the request fill it; nothing is invented."""
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -82,7 +81,7 @@ class EmbeddedModel:
     It says so where no tool fits or a value is not found. It does not talk: without tools it says what it is.
     """
 
-    _warned: ClassVar[bool] = False  # once per process is enough
+    _warned = False  # once per process is enough
 
     @checked
     def __init__(self, embedder: MiniLm | None = None) -> None:
@@ -188,7 +187,7 @@ def _as_text(value: Any) -> str:
         return ", ".join(f"{schema.words_of(str(key))}: {_as_text(part)}" for key, part in value.items())
     if isinstance(value, Sequence):
         return ", ".join(_as_text(part) for part in value) if value else "nothing"
-    return json.dumps(value)
+    return str(value)
 
 
 def answer(result: ToolResult) -> str:

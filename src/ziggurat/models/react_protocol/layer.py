@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped, Emit, Event, Passing
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Fact
@@ -85,14 +84,12 @@ class _ReactEmit(Passing):
 class React:
     """A model that uses the protocol; made by `react`. `inner` is the model that writes the text."""
 
-    facts: ClassVar[Mapping[Fact[Any], object]] = {OUTPUT_MODES: ("prompted",)}
-
+    @checked
     def __init__(self, longest: int, stop: tuple[str, ...], inner: Model) -> None:
-        if not callable(inner):
-            raise ConfigurationError(f"react wraps a model, an async callable (request, ctx); got {inner!r:.100}")
         self.inner: Model = inner
         self._longest = longest
         self._stop = stop
+        self.facts: Mapping[Fact[Any], object] = {OUTPUT_MODES: ("prompted",)}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         """Send the request as text and parse the text of the reply."""

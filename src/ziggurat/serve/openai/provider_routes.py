@@ -1,7 +1,6 @@
 """The routes of providers' APIs: any client of OpenAI or Anthropic can talk to an agent, whose name is the model's."""
 
 from functools import partial
-from typing import Any
 
 from msgspec.structs import replace
 from starlette.requests import Request
@@ -13,20 +12,14 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
-from ziggurat.serve.openai.answers import NotAnswered, ResponseId
+from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.openai.replies import LiveResponses, Reply, ResponseStream, error_reply
-from ziggurat.serve.openai.stored_responses import (
-    StoredResponses,
-    check_input,
-    page_of,
-    response_before,
-    with_references,
-)
+from ziggurat.serve.openai.stored_responses import answer_stored, page_of, response_request
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.routing import route
 from ziggurat.serve.served import ServedAgents
-from ziggurat.wires.reading import read_approvals, read_request
+from ziggurat.wires.reading import read_request
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.types import Json, ReplyHead, Wire
 from ziggurat.wires.writer import WRITERS
@@ -78,30 +71,17 @@ class _ProviderRoutes:
     ) -> Reply | ResponseStream | Response:
         asking = ConversationRequest(body["model"], content, page=page_of(request))
         if wire == "responses":
-            asking = await self._response_request(body, asking)
+            asking = await response_request(body, asking, self._agents)
         key = request.headers.get("idempotency-key")
         asking = replace(asking, run_id=None if key is None else check_id(key))
         conversation = await Conversation.of(self._agents, asking)
-        head = ReplyHead(_id_in(wire, conversation.id), body["model"], body, int(SYSTEM_CLOCK.now()))
+        own_id = conversation.id.suffix if wire == "responses" else conversation.id.run_id  # only responses go on
+        head = ReplyHead(own_id, body["model"], body, int(SYSTEM_CLOCK.now()))
         streams = body.get("stream") is True
         if wire == "responses" and body.get("background") is True:
             return await self._begin(conversation, ResponsesWriter(head), stream=streams)
         stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
         return Reply(conversation, wire, WRITERS[wire](head), self._agents.closing, stream=streams, stores=stores)
-
-    async def _response_request(self, body: Json, asking: ConversationRequest) -> ConversationRequest:
-        check_input(body)
-        approvals, named = read_approvals(body), body.get("previous_response_id")
-        previous = None if named is None else ResponseId.read(str(named))
-        items = body["input"]
-        if isinstance(items, list):
-            body = await with_references(body, self._agents, asking.page)
-            if previous is None and approvals:
-                previous, body = response_before(body)
-            if body["input"] is not items:
-                asking = replace(asking, content=read_request(encode(body), "responses")[1])
-        run_id = None if previous is None else previous.run_id
-        return replace(asking, previous=run_id, approvals=approvals)
 
     async def _begin(
         self, conversation: Conversation, writer: ResponsesWriter, *, stream: bool
@@ -121,19 +101,14 @@ def _check(body: Json, wire: Wire) -> None:
             raise ConfigurationError("tools are functions that the client calls; agents have no other tools of an API")
 
 
-def _id_in(wire: Wire, response_id: ResponseId) -> str:
-    """Return the id that a reply has in a format; only responses are continued by their ids."""
-    return response_id.suffix if wire == "responses" else response_id.run_id
-
-
-def _model(name: str) -> dict[str, Any]:
+def _model(name: str) -> Json:
     model = {"id": name, "object": "model", "created": 0, "owned_by": "ziggurat"}
     return model | {"type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
 def provider_routes(agents: ServedAgents) -> list[Route]:
     live = LiveResponses()
-    own, stored = _ProviderRoutes(agents, live), StoredResponses(agents, live)
+    own, stored = _ProviderRoutes(agents, live), partial(answer_stored, agents=agents, live=live)
     return [
         route("GET", "/v1/models", own.list_models),
         route("GET", "/v1/models/{name}", own.read_model),
@@ -142,7 +117,7 @@ def provider_routes(agents: ServedAgents) -> list[Route]:
         route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         route("POST", "/v1/responses", partial(own.answer, wire="responses")),
         route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
-        route("GET", "/v1/responses/{id}", stored.answer),
-        route("DELETE", "/v1/responses/{id}", stored.answer),
-        route("POST", "/v1/responses/{id}/cancel", stored.answer),
+        route("GET", "/v1/responses/{id}", stored),
+        route("DELETE", "/v1/responses/{id}", stored),
+        route("POST", "/v1/responses/{id}/cancel", stored),
     ]

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,9 +14,11 @@ from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.serve.openai.answers import NotAnswered, ResponseId, answer_recorded
+from ziggurat.serve.openai.conversations import ConversationRequest
 from ziggurat.serve.openai.replies import LiveResponses, ResponseEvents, ResponseStream, error_reply
 from ziggurat.serve.requests import read_number
 from ziggurat.serve.served import ServedAgents
+from ziggurat.wires.reading import read_approvals, read_request
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.types import Json, ReplyHead, ReplyParts, ReplyPiece
 
@@ -76,29 +79,24 @@ class RecordedResponse(Struct, frozen=True):
             yield event
 
 
-class StoredResponses:
-    def __init__(self, agents: ServedAgents, live: LiveResponses) -> None:
-        self._agents = agents
-        self._live = live
-
-    async def answer(self, request: Request) -> ResponseStream | Response:
-        try:
-            stored = await RecordedResponse.find(self._agents, ResponseId.read(request.path_params["id"]))
-            match request.method:
-                case "DELETE":
-                    body = await stored.delete()
-                case "POST":
-                    body = await stored.cancel(page_of(request))
-                case _ if request.query_params.get("stream", "false").lower() == "true":
-                    after = read_number(request.query_params, "starting_after", -1)  # all events
-                    live = self._live.find(str(stored.id))
-                    events = stored.events(after, page_of(request)) if live is None else live.follow(after)
-                    return ResponseStream(events, self._agents.closing)
-                case _:
-                    body = await stored.body(page_of(request))
-            return Response(encode(body), 200, media_type="application/json")
-        except (ZigguratError, NotAnswered) as error:
-            return error_reply("responses", error, code="response_not_found")
+async def answer_stored(request: Request, agents: ServedAgents, live: LiveResponses) -> ResponseStream | Response:
+    try:
+        stored = await RecordedResponse.find(agents, ResponseId.read(request.path_params["id"]))
+        match request.method:
+            case "DELETE":
+                body = await stored.delete()
+            case "POST":
+                body = await stored.cancel(page_of(request))
+            case _ if request.query_params.get("stream", "false").lower() == "true":
+                after = read_number(request.query_params, "starting_after", -1)  # all events
+                known = live.find(str(stored.id))
+                events = stored.events(after, page_of(request)) if known is None else known.follow(after)
+                return ResponseStream(events, agents.closing)
+            case _:
+                body = await stored.body(page_of(request))
+        return Response(encode(body), 200, media_type="application/json")
+    except (ZigguratError, NotAnswered) as error:
+        return error_reply("responses", error, code="response_not_found")
 
 
 def page_of(request: Request) -> str:
@@ -113,7 +111,22 @@ _READ = frozenset(
 )  # fmt: skip
 
 
-def check_input(body: Json) -> None:
+async def response_request(body: Json, asking: ConversationRequest, agents: ServedAgents) -> ConversationRequest:
+    """Return a request with the items that it only names, the response that it goes on with, and its approvals."""
+    _check_input(body)
+    approvals, named = read_approvals(body), body.get("previous_response_id")
+    previous = None if named is None else ResponseId.read(str(named))
+    items = body["input"]
+    if isinstance(items, list):
+        body = await _with_references(body, agents, asking.page)
+        if previous is None and approvals:
+            previous, body = _response_before(body)
+        if body["input"] is not items:
+            asking = replace(asking, content=read_request(encode(body), "responses")[1])
+    return replace(asking, previous=None if previous is None else previous.run_id, approvals=approvals)
+
+
+def _check_input(body: Json) -> None:
     for item in _items(body):
         if item.get("type", "message") not in _READ:
             raise ConfigurationError(f"input: agents read no items of the type {item['type']!r:.50}")
@@ -125,7 +138,7 @@ def check_input(body: Json) -> None:
         raise ConfigurationError("prompt: there are no stored prompts here; send input and instructions")
 
 
-async def with_references(body: Json, agents: ServedAgents, page: str) -> Json:
+async def _with_references(body: Json, agents: ServedAgents, page: str) -> Json:
     """Return a request with the items of earlier responses in place of references to them; itself if it has none."""
     if not any(item.get("type") == "item_reference" for item in _items(body)):
         return body
@@ -146,7 +159,7 @@ async def with_references(body: Json, agents: ServedAgents, page: str) -> Json:
     return body | {"input": items}
 
 
-def response_before(body: Json) -> tuple[ResponseId | None, Json]:
+def _response_before(body: Json) -> tuple[ResponseId | None, Json]:
     """Return the response whose output a request repeats, the last one, and the request with what comes after it."""
     items = body["input"]
     for number in range(len(items) - 1, -1, -1):
