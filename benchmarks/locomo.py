@@ -23,7 +23,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import MemoryStore, Query, open_memory
 from ziggurat.memory.words import CONTEXT
 from ziggurat.messages.model import EmbedRequest
-from ziggurat.models.embed.resolve import resolve_embedder
+from ziggurat.models.embed import resolve_embedder
 
 KINDS = {1: "several turns", 2: "time", 3: "open domain", 4: "one turn", 5: "adversarial"}
 Data = dict[str, Any]

@@ -31,9 +31,9 @@ from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
 from ziggurat.models.http.fitting import fitted, is_object, object_text
 from ziggurat.models.local.demo import answer, rendered
+from ziggurat.models.local.minilm import pieces as wordpieces
 from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.spans import Statements
-from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.from_wire import Reader as ChatReader, from_wire as from_chat
 from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pictures
 from ziggurat.models.openai_responses.from_wire import Reader as ResponsesReader, from_wire as from_responses
@@ -325,7 +325,7 @@ CASES = [
     *over("models.react_protocol.protocol.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
     *given("models.react_protocol.protocol.prompt_of", lambda messages: prompt_of(
         ModelRequest(Transcript.of(*messages)), 2_000, ()), CONVERSATIONS),
-    *over("models.local.wordpiece.pieces", lambda text: wordpieces(text, 256), TEXT),
+    *over("models.local.minilm.pieces", lambda text: wordpieces(text, 256), TEXT),
     *over("models.local.demo.rendered", lambda text: rendered(result(text)), JSON),
     *over("models.local.demo.answer", lambda text: answer(result(text)), (*TEXT, *JSON)),
     *in_letters("models.local.replies.ReplyReader", answered),

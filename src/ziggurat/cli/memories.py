@@ -77,6 +77,6 @@ def embedder_here() -> "Embedder | None":
     """Return the sentence-embedding model if its packages are installed, else None: then only words are compared."""
     if any(find_spec(name) is None for name in _NEEDED):
         return None
-    from ziggurat.models.embed.resolve import resolve_embedder
+    from ziggurat.models.embed import resolve_embedder
 
     return resolve_embedder("local")

@@ -181,8 +181,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.models": {
         "messages.model": "Embeddings EmbedRequest Model ModelRequest ModelResponse ModelSettings",
-        "models.embed.endpoint": "http_embedder",
-        "models.embed.resolve": "cached resolve_embedder",
+        "models.embed": "cached http_embedder resolve_embedder",
         "models.function": "FunctionModel",
         "models.local.catalogue": "install installed",
         "models.local.minilm": "MiniLm",

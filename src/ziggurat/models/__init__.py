@@ -20,8 +20,11 @@ if TYPE_CHECKING:
         ModelResponse as ModelResponse,
         ModelSettings as ModelSettings,
     )
-    from ziggurat.models.embed.endpoint import http_embedder as http_embedder
-    from ziggurat.models.embed.resolve import cached as cached, resolve_embedder as resolve_embedder
+    from ziggurat.models.embed import (
+        cached as cached,
+        http_embedder as http_embedder,
+        resolve_embedder as resolve_embedder,
+    )
     from ziggurat.models.function import FunctionModel as FunctionModel
     from ziggurat.models.local.catalogue import install as install, installed as installed
     from ziggurat.models.local.minilm import MiniLm as MiniLm

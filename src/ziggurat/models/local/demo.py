@@ -23,9 +23,8 @@ from ziggurat.messages.model import (
 )
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local import schema
-from ziggurat.models.local.minilm import MiniLm, Vector, cosine
+from ziggurat.models.local.minilm import MiniLm, Vector, cosine, pieces
 from ziggurat.models.local.spans import Copied, Copier, Embed
-from ziggurat.models.local.wordpiece import pieces
 from ziggurat.models.reply import Collector
 
 _NAME = "demo"

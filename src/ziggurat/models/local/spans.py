@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 
 from ziggurat.messages.model import ToolSpec
-from ziggurat.models.local.minilm import Vector, cosine
+from ziggurat.models.local.minilm import Vector, cosine, pieces
 from ziggurat.models.local.schema import Field, fields_of, words_of
-from ziggurat.models.local.wordpiece import pieces
 
 Embed = Callable[[Sequence[str]], list[Vector]]
 
@@ -200,6 +199,14 @@ _NEAR, _ENDS, _OWN, _CAPITAL, _START, _WORDS = 4.6, 3.9, -3.3, 2.3, -1.5, -1.0
 Similarity to the field; rarity of the first and the last word; share of the words that describe the tool; share of
 capitals; whether it begins the request; logarithm of its number of words.
 """
+_QUOTED = 10.0
+"""What is added for a quoted text as a message."""
+_PROSE, _PLAIN_NAME, _LONG = (
+    ("the text of a message or a note", "a sentence of several words", "what it should do, in full"),
+    "a name",
+    0.22,
+)
+"""A field takes a long text if it is this much more similar to one of the first than to a name."""
 _RUNS, _OPTIONS, _WIDTH = 12, 6, 32
 """How many runs are compared by meaning, how many per field are combined, and how many combinations are kept."""
 
@@ -312,14 +319,23 @@ class Copier:
         return _Option(field.choices[-best], near, ()) if near >= _CHOICE else None
 
     def _texts(self, field: Field) -> list[_Option]:
-        """Return runs of words as values of a field, best first."""
-        label = self._embed([field.label])[0]
+        """Return runs of words as values of a field, best first; for a message or a note, long ones."""
+        label, name, *prose = self._embed([field.label, _PLAIN_NAME, *_PROSE])
+        is_long = max(cosine(label, each) for each in prose) - cosine(label, name) > _LONG
+        rate = self._rate_long if is_long else self._rate
         options = []
-        for run in sorted(self.words.runs(self._used), key=self._rate, reverse=True)[:_RUNS]:
+        for run in sorted(self.words.runs(self._used), key=rate, reverse=True)[:_RUNS]:
             value = self.words.text[run.start : run.end]
-            near = cosine(self._embed([value])[0], label)
-            options.append(_Option(value, self._rate(run) + _NEAR * near, (run,)))
+            near = 0.0 if is_long else cosine(self._embed([value])[0], label)
+            options.append(_Option(value, rate(run) + _NEAR * near, (run,)))
         return sorted(options, key=lambda option: -option.score)[:_OPTIONS]
+
+    def _rate_long(self, run: Span) -> float:
+        """Return how likely a run of words is a message: the longer the better, from after the words of the tool."""
+        first, _, count = self.words.ends(run)
+        spoken = run.start == self.words.spans[0].start or first.lower() in self._own
+        quoted = count == 1 and " " in self.words.text[run.start : run.end]
+        return math.log(count) + (_START if spoken else 0.0) + (_QUOTED if quoted else 0.0)
 
     def _rate(self, run: Span) -> float:
         """Return how likely a run of words is a value, whatever the field."""

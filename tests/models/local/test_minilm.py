@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from ziggurat.models.local.wordpiece import pieces, vocabulary, words
+from ziggurat.models.local.minilm import pieces, vocabulary, words
 
 
 def _texts(text: str) -> list[str]:

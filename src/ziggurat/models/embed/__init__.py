@@ -1,1 +1,0 @@
-"""Embedders: services that turn texts into vectors."""
