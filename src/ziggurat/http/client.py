@@ -5,7 +5,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, Timeout
@@ -17,38 +17,6 @@ from ziggurat.http.route import Route
 Headers = tuple[tuple[str, str], ...]
 
 _HEADS = 16
-
-
-class HttpReply(Protocol):
-    status: int
-    headers: dict[str, str]
-    """The headers, with names in lowercase."""
-
-    async def more(self) -> bytes:
-        """Return the next bytes of the body, decompressed; empty at its end."""
-        ...
-
-    async def read(self) -> bytes:
-        """Return the whole body, decompressed."""
-        ...
-
-    async def end(self, *, whole: bool) -> None:
-        """End the reply: close the connection, or keep it if possible when `whole` says that all needed has arrived."""
-        ...
-
-
-class Transport(Protocol):
-    """Sends HTTP requests: our own client, or one of the user's."""
-
-    async def send(
-        self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
-    ) -> HttpReply:
-        """Send a request, and return the reply once its head has arrived."""
-        ...
-
-    async def close(self) -> None:
-        """Close the connections that were opened here."""
-        ...
 
 
 class Client:
@@ -165,7 +133,6 @@ class UserClient:
     async def send(
         self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
     ) -> "_UserReply":
-        """Send a request, and return the reply once its head has arrived."""
         request = self.client.build_request(method, f"{self._url}{path}", headers=list(headers), content=body)
         try:
             response = await self.client.send(request, stream=True)
@@ -229,3 +196,10 @@ class _UserReply:
             pass  # the rest is only read so that the connection can be used again
         finally:
             await self._response.aclose()
+
+
+HttpReply = Incoming | _UserReply
+"""A reply whose head has arrived, by our own client or by one of the user's; it must be read or ended."""
+
+Transport = Client | UserClient
+"""Sends HTTP requests."""

@@ -62,7 +62,7 @@ def _status(finish: FinishReason) -> str:
 
 
 class ResponsesWriter:
-    """Writes a reply; see `Writer`. It numbers the events."""
+    """Writes a reply, whose events it numbers."""
 
     def __init__(self, head: ReplyHead) -> None:
         self._head = head

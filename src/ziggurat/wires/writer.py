@@ -1,8 +1,12 @@
-"""Writers of replies, whole or in pieces, in the format of a provider; and a reply in the pieces in which it comes."""
+"""Writers of replies in the format of a provider, and a reply in the pieces in which it comes.
+
+Each writer writes one reply: as a whole by `plain`, or as a stream, by `begin`, then `open`, `delta` and `close` for
+each part, which are numbered from 0, then `finish` or `fail`. The first piece of a part goes to `open`, and then to
+`delta`. `item` shows what the server does besides the parts, where the format has a place for it.
+"""
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -23,42 +27,6 @@ from ziggurat.wires.types import (
     error_frame,
     message_of,
 )
-
-
-class ReplyWriter(Protocol):
-    """Writes one reply. Each method returns the events to send; parts of the reply are numbered from 0.
-
-    One that has a place for what the server does, besides the parts, has a method ``item(item)``, too.
-    """
-
-    def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage, /) -> Json:
-        """Return the body of a plain reply."""
-        ...
-
-    def begin(self) -> list[ResponseChunk]:
-        """Begin a stream."""
-        ...
-
-    def open(self, part: int, delta: PartDelta, /) -> list[ResponseChunk]:
-        """Begin a part, whose first piece is `delta`, which is still to be passed to `delta`."""
-        ...
-
-    def delta(self, part: int, delta: PartDelta, /) -> list[ResponseChunk]:
-        """Go on with a part."""
-        ...
-
-    def close(self, part: int, /) -> list[ResponseChunk]:
-        """End a part."""
-        ...
-
-    def finish(self, finish: FinishReason, usage: Usage, /) -> list[ResponseChunk]:
-        """End the stream."""
-        ...
-
-    def fail(self, status: int, text: str, /) -> list[ResponseChunk]:
-        """End the stream with an error."""
-        ...
-
 
 # -- OpenAI Chat Completions ------------------------------------------------------------------------------------------
 
@@ -92,7 +60,7 @@ def _delta(delta: PartDelta, *, opens: bool, refused: bool) -> Json:
 
 
 class ChatWriter:
-    """Writes a reply; see `Writer`. The usage is in a stream only if it was requested, as the real provider does."""
+    """The usage is in a stream only if it was requested, as the real provider does."""
 
     def __init__(self, head: ReplyHead) -> None:
         self._head = head
@@ -247,8 +215,6 @@ def _event(kind: str, fields: Json, part: ChunkPart = "delta") -> ResponseChunk:
 
 
 class AnthropicWriter:
-    """Writes a reply; see `Writer`. The format has no place for what the server does."""
-
     def __init__(self, head: ReplyHead) -> None:
         self._head = head
 
@@ -298,6 +264,8 @@ class AnthropicWriter:
 
 # -- replies as they come ---------------------------------------------------------------------------------------------
 
+
+ReplyWriter = ChatWriter | ResponsesWriter | AnthropicWriter
 
 WRITERS: dict[Wire, Callable[[ReplyHead], ReplyWriter]] = {
     "chat": ChatWriter,
@@ -375,13 +343,12 @@ class LiveReply:
 
     def _push_item(self, item: ServerItem) -> list[ResponseChunk]:
         """Return the events for what the server does, after those that end the part before it; none in some formats."""
-        show = getattr(self._writer, "item", None)
-        if show is None:
+        if isinstance(self._writer, AnthropicWriter):
             return []
         events = [*self.begin(), *self._close()]
         self._part = -1
         self._places.interrupt()
-        return [*events, *show(item)]
+        return [*events, *self._writer.item(item)]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
         """Return the events at the end."""

@@ -11,7 +11,7 @@ from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, T
 from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.anthropic.from_wire import CALLER, OPAQUE
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import altered, fitted, fitted_parameters, object_text, to_json
+from ziggurat.models.http.fitting import encoded, fitted, fitted_parameters, object_text, to_json
 from ziggurat.models.http.strict import strict_schema
 
 CACHE = "prompt_cache"
@@ -115,16 +115,12 @@ def _conversation(
     """Return the blocks of the system prompt, and the messages; consecutive ones of the same role are merged."""
     instructions = [request.instructions] if request.instructions else []
     turns: list[_Turn] = []
-    last = ""
     inline = False
-    messages = request.messages[:]
     encode = functools.partial(encode_message, dialect=dialect)
     form = (dialect.id_rule, dialect.name_rule, dialect.key_rule)
-    fragments = request.messages.fragments(f"anthropic {form}", encode)
-    changed = altered(messages)
-    for at, message in enumerate(messages):
+    fragments = encoded(request.messages, f"anthropic {form}", encode, strips_end=True)
+    for message, written in zip(request.messages, fragments, strict=True):
         role: str = message.role
-        written = encode(changed[at]) if at in changed else fragments[at]
         if role == "system":
             if not turns:
                 instructions.append(message.text)
@@ -134,11 +130,7 @@ def _conversation(
         elif role == "tool":
             role = "user"
         if written:
-            if role != last:
-                blocks: list[bytes] = []
-                turns.append((role, blocks))
-                last = role
-            blocks.append(written)
+            _add(turns, role, [written])
     if turns and turns[0][0] == "assistant":
         turns.insert(0, ("user", [_BEGIN]))
     if inline:

@@ -46,15 +46,12 @@ class Endpoint:
         self._secrets = secrets_in((*dialect.headers.items(), *self._headers), self._path)
         self._counts = _RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
-    def check(self) -> None:
-        """Raise if real calls are forbidden and it is not on this machine."""
-        if not self._loopback:
-            require_real_calls_allowed(self.name)
-
     async def call(
         self, body: bytes, ctx: Context, read: Callable[[HttpReply], Awaitable[T]], *, stream: bool = False
     ) -> T:
-        """Send a request and return what `read` makes of the reply; the reply is ended then."""
+        """Send a request if real calls are allowed, and return what `read` makes of the reply, which ends then."""
+        if not self._loopback:
+            require_real_calls_allowed(self.name)
         key = self._key
         if callable(key):
             answer = key()

@@ -7,7 +7,7 @@ names that a provider refuses of tools and parameters are mapped back in its rep
 
 import re
 from base64 import b32encode, b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -16,8 +16,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ziggurat.messages.arguments import text_left_out
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, Part, PartDelta, Text, ToolCall, ToolCallDelta, ToolResult, check_depth
-from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.stated import whole
 from ziggurat.models.http.strict import OPENAI, strict_schema
@@ -95,6 +96,18 @@ def offered(schema: dict[str, Any], dialect: Dialect) -> tuple[Any, bool]:
     return (Raw(made), True) if dialect.makes_strict else (schema, msgspec.json.decode(made) == schema)
 
 
+def sampling(settings: ModelSettings, dialect: Dialect) -> dict[str, Any]:
+    """Return the settings of sampling and length in the fields of OpenAI's two formats."""
+    fields = (
+        ("temperature", settings.temperature),
+        ("top_p", settings.top_p),
+        (dialect.max_tokens_field, settings.max_tokens or dialect.max_tokens),
+        (dialect.stop_field, list(settings.stop) or None),
+        (dialect.seed_field, settings.seed),
+    )
+    return {name: value for name, value in fields if name and value is not None}
+
+
 class Names:
     """The names of the tools and parameters of a request, for a provider that refuses some of them."""
 
@@ -155,7 +168,7 @@ def altered(messages: Sequence[Message]) -> dict[int, Message]:
     return {**_without_end(messages), **with_own_ids(messages)}
 
 
-def with_own_ids(messages: Iterable[Message]) -> dict[int, Message]:
+def with_own_ids(messages: Sequence[Message]) -> dict[int, Message]:
     """Return the messages whose calls repeat ids of earlier calls, and their results, by position, with other ids."""
     times: dict[str, int] = {}
     open_calls: dict[str, list[str]] = {}  # by the id that they repeat
@@ -181,12 +194,13 @@ def _with_own_id(part: Part, ids: dict[str, list[str]]) -> Part:
     return replace(part, id=left.pop(0) if len(left) > 1 else left[0])
 
 
-def rewritten(fragments: list[bytes], messages: Sequence[Message], encode: Callable[[Message], bytes]) -> list[bytes]:
-    """Return the fragments of messages, with those anew in which calls have an id of their own."""
-    changed = with_own_ids(messages)
-    return (
-        [encode(changed[at]) if at in changed else each for at, each in enumerate(fragments)] if changed else fragments
-    )
+def encoded(
+    messages: Transcript, form: str, encode: Callable[[Message], bytes], *, strips_end: bool = False
+) -> list[bytes]:
+    """Return messages in a form, in which each is encoded once in a run; those that need it are changed before."""
+    fragments = messages.fragments(form, encode)
+    changed = altered(messages[:]) if strips_end else with_own_ids(messages[:])
+    return [encode(changed[at]) if at in changed else each for at, each in enumerate(fragments)]
 
 
 def _without_end(messages: Sequence[Message]) -> dict[int, Message]:

@@ -60,7 +60,6 @@ class HttpModel:
         self._endpoint = endpoint
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        self._endpoint.check()
         stream = ctx.listens(Delta)
         names = Names(request, self.dialect)
         body = self._wire.to_wire(request, model=self.model, stream=stream, dialect=self.dialect)
@@ -91,7 +90,8 @@ class HttpModel:
         if not data:
             return reader.finish()
         response = self._plain(data + await reply.read(), reply)  # a plain reply, although a stream was requested
-        await _tell(response, ctx, names)
+        for delta in deltas_of(response.message):
+            await ctx.emit(Delta(ctx.path, names.shown(delta)))
         return response
 
     async def _events(
@@ -146,11 +146,6 @@ async def _opening(reply: HttpReply) -> bytes:
             break
         data = more  # blanks at the beginning mean nothing
     return data
-
-
-async def _tell(response: ModelResponse, ctx: Context, names: Names) -> None:
-    for delta in deltas_of(response.message):
-        await ctx.emit(Delta(ctx.path, names.shown(delta)))
 
 
 def _cut(reader: StreamReader, error: ModelError) -> NoReturn:

@@ -18,26 +18,21 @@ class SchemaSubset(Struct, frozen=True):
     Attributes:
         kept: The keywords that it knows; others go into the description, or have no meaning for a model.
         formats: The formats of texts that it knows.
-        least_items: The values of ``minItems`` that it takes; None for all.
         all_required: Whether each field of an object must be required: one that may be left out becomes nullable,
-            and an object that is open by its own words cannot be expressed.
-        recursive: Whether a schema may refer to itself.
+            and an object that is open by its own words cannot be expressed. A schema may refer to itself then.
     """
 
     kept: frozenset[str]
     formats: frozenset[str] = _TEXTS
-    least_items: tuple[int, ...] | None = None
     all_required: bool = False
-    recursive: bool = False
 
 
-ANTHROPIC = SchemaSubset(_ANNOTATED | {"default", "required"}, _TEXTS | {"uri"}, (0, 1))
+ANTHROPIC = SchemaSubset(_ANNOTATED | {"default", "required"}, _TEXTS | {"uri"})
 """Structured outputs of the Messages API."""
 
 OPENAI = SchemaSubset(
     _ANNOTATED | {"multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxItems"},
     all_required=True,
-    recursive=True,
 )
 """Strict mode of OpenAI: tools and structured outputs."""
 
@@ -65,7 +60,7 @@ def strict_schema(schema: dict[str, Any], subset: SchemaSubset = ANTHROPIC) -> b
 def _strict(written: bytes, subset: SchemaSubset) -> bytes | None:
     schema = msgspec.json.decode(written)
     try:
-        if not subset.recursive:
+        if not subset.all_required:
             _refuse_circles(schema)
         writer = _Writer(schema, subset)
         node = writer.node(schema)
@@ -112,7 +107,7 @@ class _Writer:
         if name == "format":
             return value in subset.formats
         if name == "minItems":
-            return subset.least_items is None or value in subset.least_items
+            return subset.all_required or value in (0, 1)
         if name == "pattern":
             return subset.all_required and "(?" not in value
         return name in subset.kept

@@ -1,6 +1,5 @@
 """Write a request of Chat Completions."""
 
-import base64
 import re
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Audio, File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import FINAL_ANSWER, TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import data_url, fitted, object_text, offered, rewritten, to_json
+from ziggurat.models.http.fitting import data_url, encoded, fitted, object_text, offered, sampling, to_json
 from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of
 
 
@@ -30,7 +29,7 @@ def encode_conversation(request: ModelRequest, dialect: Dialect, unsigned: str =
     key = f"chat {dialect.name} {unsigned} {form}"
     transcript = request.messages
     encode = partial(encode_message, dialect=dialect, unsigned=unsigned)
-    fragments = rewritten(transcript.fragments(key, encode), transcript[:], encode)
+    fragments = encoded(transcript, key, encode)
     pictures = transcript.fragments(f"{key} pictures", partial(encode_pictures, dialect=dialect))
     if any(pictures):
         fragments = _with_pictures(fragments, pictures, [message.role for message in transcript])
@@ -96,7 +95,7 @@ def _fields(request: ModelRequest, model: str, stream: bool, dialect: Dialect) -
     if tools or own_tools:
         fields["tools"] = [*tools, *own_tools]
         _add_choice(fields, settings, dialect)
-    _add_sampling(fields, settings, dialect)
+    fields.update(sampling(settings, dialect))
     if settings.reasoning is not None:
         _add_reasoning(fields, settings.reasoning, dialect)
     if output is not None:
@@ -126,18 +125,6 @@ def _add_choice(fields: dict[str, Any], settings: ModelSettings, dialect: Dialec
         fields["tool_choice"] = {"type": "function", "function": {"name": fitted(choice, dialect.name_rule)}}
     if settings.parallel_tool_calls is not None and dialect.parallel_field:
         fields[dialect.parallel_field] = settings.parallel_tool_calls
-
-
-def _add_sampling(fields: dict[str, Any], settings: ModelSettings, dialect: Dialect) -> None:
-    longest = settings.max_tokens if settings.max_tokens is not None else dialect.max_tokens
-    offered = (
-        ("temperature", settings.temperature),
-        ("top_p", settings.top_p),
-        (dialect.max_tokens_field, longest),
-        (dialect.stop_field, list(settings.stop) or None),
-        (dialect.seed_field, settings.seed),
-    )
-    fields.update({name: value for name, value in offered if name and value is not None})
 
 
 def _add_reasoning(fields: dict[str, Any], effort: str, dialect: Dialect) -> None:
@@ -356,9 +343,8 @@ def _image(part: Image) -> dict[str, Any]:
 def _audio(part: Audio) -> dict[str, Any]:
     if part.data is None:
         raise ConfigurationError("sound is sent as bytes on this wire; fetch it and pass Audio(data=...)")
-    data = base64.b64encode(part.data).decode()
     kind = _FORMATS.get(part.media_type, part.media_type.rpartition("/")[2])
-    return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
+    return {"type": "input_audio", "input_audio": {"data": part.data, "format": kind}}
 
 
 def _file(part: File, dialect: Dialect) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Write a request of the Responses API."""
 
 import re
-from base64 import b64encode
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import data_url, fitted, object_text, offered, rewritten, to_json
+from ziggurat.models.http.fitting import data_url, encoded, fitted, object_text, offered, sampling, to_json
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
 
 _UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse requests for encrypted reasoning
@@ -39,8 +38,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     if "input" not in body:
         form = (dialect.system_role, dialect.id_rule, dialect.name_rule)
         encode = partial(encode_message, dialect=dialect)
-        written = request.messages.fragments(f"openai_responses:{form}", encode)
-        fragments = rewritten(written, request.messages[:], encode)
+        fragments = encoded(request.messages, f"openai_responses:{form}", encode)
         body["input"] = msgspec.Raw(b"[" + b",".join([each for each in fragments if each]) + b"]")
     return to_json(body)
 
@@ -51,12 +49,7 @@ def _put_settings(body: dict[str, Any], settings: ModelSettings, dialect: Dialec
             f"{dialect.name} does not support stop sequences: the Responses API has none; "
             "omit `stop`, or use a provider that speaks Chat Completions"
         )
-    if settings.temperature is not None:
-        body["temperature"] = settings.temperature
-    if settings.top_p is not None:
-        body["top_p"] = settings.top_p
-    if settings.max_tokens is not None:
-        body["max_output_tokens"] = settings.max_tokens
+    body.update(sampling(settings, dialect))
     if settings.reasoning is not None:
         body["reasoning"] = {"effort": settings.reasoning}
 
@@ -123,7 +116,7 @@ def _piece(part: Part) -> dict[str, Any]:
     if isinstance(part, File):
         return _file(part)
     if isinstance(part, Audio) and part.data is not None:
-        sound = {"data": b64encode(part.data).decode(), "format": part.media_type.rpartition("/")[2]}
+        sound = {"data": part.data, "format": part.media_type.rpartition("/")[2]}
         return {"type": "input_audio", "input_audio": sound}
     raise _unsendable(part, "send its bytes as `data`")
 
