@@ -37,7 +37,6 @@ class _Inflater:
         return bool(self._plain.unconsumed_tail)
 
     def take(self, data: bytes) -> bytes:
-        """Add compressed bytes and return decompressed ones, at most 1 MiB."""
         self.read += len(data)
         try:
             return self._plain.decompress(self._plain.unconsumed_tail + data, _PIECE)
@@ -105,7 +104,6 @@ class Incoming:
     # -- to the reader -------------------------------------------------------------------------------------------
 
     async def head(self) -> None:
-        """Wait for status and headers."""
         while not self.headed:
             if self._error is not None:
                 raise self._error
@@ -115,7 +113,6 @@ class Incoming:
             self._inflater = _Inflater(encoding)
 
     async def more(self) -> bytes:
-        """Return the next bytes of the body, empty at its end."""
         while True:
             if self._pieces or (self._inflater is not None and self._inflater.rest):
                 data = self._take()
@@ -268,7 +265,6 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def pause(self) -> None:
-        """Stop reading, so that the server must wait."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
@@ -279,7 +275,6 @@ class Connection(asyncio.Protocol):
     # -- from the event loop -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport, and a poll object to check for data on idle connections."""
         self._transport = cast("asyncio.Transport", transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and hasattr(select, "poll"):
@@ -389,7 +384,6 @@ class Pool:
 
     @property
     def open(self) -> int:
-        """The number of open connections, idle ones included."""
         return len(self._all)
 
     async def borrow(self, ctx: Context) -> Connection:

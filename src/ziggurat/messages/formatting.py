@@ -47,7 +47,6 @@ def round_in(path: str) -> tuple[str, str] | None:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in a suitable unit."""
     if seconds < 0.001:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 0.9995:

@@ -100,7 +100,6 @@ class FunctionModel:
 
 
 def _form(function: Callable[..., Any]) -> _Form:
-    """Return how to call a function."""
     name = getattr(function, "__name__", None) or type(function).__name__
     try:
         signature = inspect.signature(function)

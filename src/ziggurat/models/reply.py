@@ -33,7 +33,6 @@ OutputModes = Annotated[Sequence[OutputMode], Meta(min_length=1, description="be
 def model_facts(
     name: NonEmptyText, window: PositiveInt | None, output_modes: OutputModes
 ) -> Mapping[Fact[Any], object]:
-    """Return the facts that a model states about itself."""
     return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: tuple(output_modes)}
 
 

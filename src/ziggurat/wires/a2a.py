@@ -40,8 +40,7 @@ TERMINAL: tuple[TaskState, ...] = (
 )
 
 
-class _Data(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The base of all data."""
+class _Data(Struct, frozen=True, rename="camel", omit_defaults=True): ...
 
 
 class Part(_Data, frozen=True):
@@ -87,7 +86,6 @@ class Message(_Data, frozen=True):
 
     @property
     def text(self) -> str:
-        """The texts in it."""
         return "\n".join(part.text for part in self.parts if part.text)
 
 
@@ -103,8 +101,6 @@ class Artifact(_Data, frozen=True):
 
 
 class Task(_Data, frozen=True):
-    """A piece of work of an agent."""
-
     id: str
     status: Status
     context_id: str = ""
@@ -113,7 +109,6 @@ class Task(_Data, frozen=True):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts of all artifacts."""
         return tuple(part for artifact in self.artifacts for part in artifact.parts)
 
 

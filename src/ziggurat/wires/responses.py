@@ -182,7 +182,6 @@ class ResponsesWriter:
         return [*events, self._done(at)]
 
     def item(self, item: ServerItem) -> list[ResponseChunk]:
-        """Show what the server does."""
         if not isinstance(item, ServerCall):
             return [self._add(item, self._item(item, len(self._output))), self._done(len(self._output) - 1)]
         events = [] if item.path in self._calls else self._begin_call(item)
@@ -226,7 +225,6 @@ def _content_item(text: str, refused: bool) -> Json:
 
 
 def item_of(part: ReplyPart, place: str, *, refused: bool = False, empty: bool = False) -> Json:
-    """Return the item for a part of a reply."""
     status = "in_progress" if empty else "completed"
     if isinstance(part, Thinking):
         return _reasoning(part, place, empty=empty)

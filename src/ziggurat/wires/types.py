@@ -64,8 +64,6 @@ class ServerCall(Struct, frozen=True):
 
 
 class ApprovalRequest(Struct, frozen=True):
-    """A call that a person must approve."""
-
     id: str
     name: str
     arguments: str
@@ -90,7 +88,6 @@ class ReplyParts:
         self._calls: dict[str, int] = {}
 
     def push(self, piece: ReplyPiece) -> None:
-        """Add the next piece."""
         if isinstance(piece, ServerCall) and piece.path in self._calls:
             self._parts[self._calls[piece.path]] = piece
         elif isinstance(piece, ServerItem):
@@ -105,7 +102,6 @@ class ReplyParts:
             last.push(piece)
 
     def parts(self) -> list[ReplyPart]:
-        """Return the parts so far."""
         parts: list[ReplyPart] = []
         for each in self._parts:
             parts += each.message().parts if isinstance(each, Fold) else (each,)

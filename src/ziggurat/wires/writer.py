@@ -330,7 +330,6 @@ class LiveReply:
         return self._writer.begin()
 
     def push(self, piece: ReplyPiece) -> list[ResponseChunk]:
-        """Return the events for a piece."""
         if isinstance(piece, ServerItem):
             return self._push_item(piece)
         if piece == TextDelta(""):
@@ -351,7 +350,6 @@ class LiveReply:
         return [*events, *self._writer.item(item)]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
-        """Return the events at the end."""
         return [*self.begin(), *self._close(), *self._writer.finish(finish, usage)]
 
     def _close(self) -> list[ResponseChunk]:

@@ -226,7 +226,6 @@ class _Opaque:
         self.texts[name].append(_text.decode(value) or "")
 
     def written(self) -> str:
-        """Return the whole block as JSON."""
         self.block.update({name: Raw(msgspec.json.encode("".join(texts))) for name, texts in self.texts.items()})
         if any(self.pieces):
             self.block["input"] = Raw("".join(self.pieces).encode())
@@ -258,7 +257,6 @@ _DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_j
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a plain reply of the Messages API."""
     try:
         reply = read(_reply, body)
         if reply.type == "error":
@@ -275,8 +273,6 @@ def _unreadable(dialect: Dialect, why: str) -> ModelError:
 
 
 class Reader:
-    """Turns the events of one stream into deltas, and into the response at its end."""
-
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._fold = Fold()
@@ -312,7 +308,6 @@ class Reader:
         return deltas
 
     def finish(self) -> ModelResponse:
-        """Return the response, after the last event."""
         if not self.done:
             raise self._with_partial(
                 StreamInterrupted(f"the stream of {self._dialect.name} ended before the reply did")

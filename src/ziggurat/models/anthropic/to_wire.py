@@ -77,7 +77,6 @@ def _read(model: str) -> tuple[str, tuple[int, int]]:
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
-    """Write a request as the body of a call."""
     settings = request.settings
     can = capabilities(model)
     mark = _cache_mark(settings)

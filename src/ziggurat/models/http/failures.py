@@ -69,7 +69,6 @@ class _Said(Struct, frozen=True):
 
     @property
     def marks(self) -> str:
-        """Type and code as one text."""
         return ", ".join(dict.fromkeys(mark for mark in (self.type, self.code) if mark))
 
 

@@ -26,9 +26,7 @@ _LONGEST_LINE = 1 << 25  # bytes of an event without end
 class StreamReader(Protocol):
     def push(self, event: ServerEvent, /) -> list[PartDelta]: ...
 
-    def finish(self) -> ModelResponse:
-        """Return the whole response, or raise StreamInterrupted."""
-        ...
+    def finish(self) -> ModelResponse: ...
 
 
 class Wire(Protocol):

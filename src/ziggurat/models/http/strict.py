@@ -47,8 +47,7 @@ _KNOWN = frozenset({*_TYPES.values(), "object", "array"})
 _LEVELS, _FIELDS, _CHOICES = 10, 5_000, 1_000  # of OpenAI
 
 
-class _Inexpressible(Exception):
-    """Raised for a schema that the subset cannot express."""
+class _Inexpressible(Exception): ...
 
 
 def strict_schema(schema: dict[str, Any], subset: SchemaSubset = ANTHROPIC) -> bytes | None:

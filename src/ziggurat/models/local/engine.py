@@ -49,8 +49,6 @@ class ChatTemplate(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """One loaded GGUF file."""
-
     def __init__(self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None) -> None:
         self.path: Path = _check_file(path)
         self.slots = slots

@@ -115,7 +115,6 @@ def reply_tool(tools: Sequence[ToolSpec]) -> ToolSpec:
 
 
 def calls_prompt(reply: str) -> str:
-    """Return the instruction that explains the array of calls."""
     return (
         "Begin each reply with a JSON array of the function calls that are needed now, one for each thing to do: "
         '[{"name": <function-name>, "arguments": <args-json-object>}, ...]. If no function fits the request, call only '
@@ -141,7 +140,6 @@ def answer_prompt(repeated: Sequence[str], results: bool, output: Mapping[str, A
 
 
 def schema_prompt(schema: Mapping[str, Any]) -> str:
-    """Return the instruction that shows the schema of the answer."""
     return f"Answer with JSON that fits this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"
 
 

@@ -30,12 +30,10 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def choices(self) -> tuple[Any, ...]:
-        """The values allowed, if they are listed."""
         return (self.schema["const"],) if "const" in self.schema else tuple(self.schema.get("enum", ()))
 
     @property
     def label(self) -> str:
-        """Its name and description in plain words."""
         description = str(self.schema.get("description", "")).strip().rstrip(".")
         return f"{words_of(self.name)}: {description}" if description else words_of(self.name)
 

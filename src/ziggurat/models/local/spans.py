@@ -117,7 +117,6 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     end: int
 
     def overlaps(self, others: Sequence["Span"]) -> bool:
-        """Return whether it shares a character with one of the others."""
         return any(self.start < other.end and other.start < self.end for other in others)
 
 
@@ -212,16 +211,12 @@ _RUNS, _OPTIONS, _WIDTH = 12, 6, 32
 
 
 class _Option(msgspec.Struct, frozen=True):
-    """A value that a field could take, from a part of the request, with its score."""
-
     value: Any
     score: float
     spans: tuple[Span, ...]
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """The values found for some fields."""
-
     values: dict[str, Any]
     missing: tuple[str, ...]
 
@@ -338,7 +333,6 @@ class Copier:
         return math.log(count) + (_START if spoken else 0.0) + (_QUOTED if quoted else 0.0)
 
     def _rate(self, run: Span) -> float:
-        """Return how likely a run of words is a value, whatever the field."""
         first, last, count = self.words.ends(run)
         words = re.findall(r"\w+", self.words.text[run.start : run.end]) or [""]
         score = _ENDS * ((1.0 if first[0].isupper() else rarity(first)) + rarity(last)) + _WORDS * math.log(count)

@@ -70,8 +70,6 @@ class Choice(Struct, gc=False):
 
 
 class Chunk(Struct, gc=False):
-    """A chunk of a stream, or a whole reply."""
-
     id: str | int | None = None
     model: str | None = None
     choices: list[Choice] | None = None
@@ -310,7 +308,6 @@ _KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a whole reply of Chat Completions."""
     try:
         reply = read(_DECODER, body)
     except ValueError as error:
@@ -331,8 +328,6 @@ def _malformed(why: str, body: bytes) -> ModelError:
 
 
 class Reader:
-    """Turns the events of one stream into deltas, and into the response at its end."""
-
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._fold = Fold()
@@ -441,7 +436,6 @@ class Reader:
         return error
 
     def finish(self) -> ModelResponse:
-        """Return the response, once the server has ended the stream."""
         why = self._cut(self._fold.message().tool_calls)
         if why:
             raise self._interrupted(why)

@@ -190,7 +190,6 @@ def _encode_plain(message: Message, dialect: Dialect) -> Wire:
 
 
 def _name(name: str) -> str:
-    """Return a name with only the characters that names may have."""
     return "".join([letter if letter.isalnum() or letter in "_-" else "_" for letter in name])[:64]
 
 

@@ -77,7 +77,6 @@ class _Slot:
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a plain reply of the Responses API."""
     # A reply that was cut off within a call, such as by its length limit, finishes ``malformed``, because the call's
     # arguments are incomplete. ``raw["malformed"]`` is the text that tells the model.
     try:
@@ -89,8 +88,6 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
 
 
 class Reader:
-    """Turns the events of one stream into deltas, and into the response at its end."""
-
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._fold = Fold()

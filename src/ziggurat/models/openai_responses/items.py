@@ -88,8 +88,6 @@ class Reasoning(Struct, tag="reasoning", tag_field="type"):
 
 
 class OtherItem(Struct):
-    """A provider-specific item, kept unchanged."""
-
     id: str | None
     written: str
     type: str = ""

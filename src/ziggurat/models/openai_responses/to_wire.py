@@ -20,7 +20,6 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
-    """Write a request as the body of a call."""
     settings = request.settings
     body: dict[str, Any] = {"model": model, "store": False, **dialect.body}
     if not _UNREASONING.match(model):

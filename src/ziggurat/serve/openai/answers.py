@@ -57,12 +57,10 @@ class ResponseId(Struct, frozen=True):
 
 
 def usage_at(record: bytes) -> Usage:
-    """Return what a run had used at the end of its record, or of the beginning of one."""
     return tally_of(LocalJournal.load(record)).usage
 
 
 def used_since(usage: Usage, before: Usage) -> Usage:
-    """Return what a run has used since it had used `before`."""
     return Usage(
         _less(usage.input, before.input),
         _less(usage.output, before.output),
@@ -161,7 +159,6 @@ def _finish(stop: stops.Stop) -> FinishReason:
 
 
 def call_id(run_id: str, item_id: str) -> str:
-    """Return the id of a call of the client's tools, which names the run that waits for its result."""
     return f"call_{run_id}_{item_id[:16]}"
 
 

@@ -26,8 +26,6 @@ from ziggurat.tools.toolbox import Toolbox
 
 
 class ClientCall(Struct, frozen=True):
-    """A call that a client makes: the question of a run that waits for its result."""
-
     call: str
     arguments: dict[str, Any]
 

@@ -25,7 +25,6 @@ _RUN = "ziggurat-run-id"
 
 
 def error_reply(wire: types.Wire, error: Exception, run_id: str = "", *, code: str | None = None) -> Response:
-    """Return a reply that says what is wrong, as the provider of a format does."""
     status, text = status_and_text(error)
     body = types.error_body(wire, status, text, code if status == 404 else None, request_id=run_id or None)
     headers = {"retry-after": "1"} if status == 503 else {"x-should-retry": "false"}
