@@ -94,10 +94,6 @@ _WITHOUT_DETAILS = {
 }
 
 
-def _used_up(seconds: float) -> str:
-    return f"it used up its {round(seconds, 2) or seconds:g} s" if seconds else "a deadline passed"
-
-
 def stop_text(stop: stops.Stop) -> str:
     match stop:
         case stops.Completed() | stops.Suspended() | stops.Cancelled():
@@ -117,7 +113,8 @@ def stop_text(stop: stops.Stop) -> str:
         case stops.BudgetExceeded(kind, limit, used):
             return f"BudgetExceeded: the {kind} budget of {limit:g} allows no more ({used:g} used)"
         case stops.TimedOut(seconds):
-            return f"TimedOut: {_used_up(seconds)}"
+            used_up = f"it used up its {round(seconds, 2) or seconds:g} s" if seconds else "a deadline passed"
+            return f"TimedOut: {used_up}"
         case stops.ModelCallDenied(reason):
             return f"ModelCallDenied: {reason}"
         case stops.Failed(error, kind):

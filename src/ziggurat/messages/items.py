@@ -101,6 +101,7 @@ class HandoffItem(_Item, frozen=True, kw_only=True, tag="Handoff"):
 RunItem = MessageItem | ToolCallItem | ToolOutputItem | HandoffItem
 """The union of all items; in JSON ``"type"`` names the kind."""
 
+T = TypeVar("T")
 Kind = TypeVar("Kind", MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)
 
 
@@ -223,10 +224,12 @@ def messages_to_items(
         if message.text or not results:
             items.append(MessageItem(id=ids(), role=message.role, content=message.text, created_at=now))
         for call in calls:
-            arguments = _object_or_text(call.arguments)
+            arguments = _decoded(call.arguments, dict[str, object])
             items.append(ToolCallItem(id=call.id, tool_name=call.name, arguments=arguments, created_at=now))
         for result in results:
-            output, error = _value_or_text(result.text), None
+            value, error = _decoded(result.text, object), None
+            # A value only if it gives the same text again.
+            output = value if not isinstance(value, str) and _text_of(value) == result.text else result.text
             if result.error is not None:
                 output, error = {"kind": result.error}, result.text
             items.append(ToolOutputItem(id=ids(), tool_call_id=result.id, output=output, error=error, created_at=now))
@@ -282,23 +285,13 @@ def _text_of(value: object) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def _object_or_text(text: str) -> object:
-    """Return arguments as a dict if they are a JSON object, else the text itself."""
+def _decoded(text: str, kind: type[T]) -> T | str:
+    """Return a JSON text as a value of a type, else the text itself."""
     try:
         check_depth(text)
-        return msgspec.json.decode(text, type=dict[str, object])
+        return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, RecursionError):
         return text
-
-
-def _value_or_text(text: str) -> object:
-    """Return a result as a value if encoding that gives the same text again, else the text itself."""
-    try:
-        check_depth(text)
-        value: object = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return text
-    return value if not isinstance(value, str) and encode(value).decode() == text else text
 
 
 def _refuse_loss(number: int, message: Message) -> None:

@@ -266,17 +266,14 @@ def _roles(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Vi
             end = max(end, index)
             while end < len(messages) and messages[end].role == message.role:
                 end += 1
-            yield _repeated(message.role, index - 1, end)
+            yield Violation(
+                "RepeatedRole",
+                f"{end - index + 1} messages of the role {message.role!r} follow each other from message {index - 1} on"
+                "; join them",
+                tuple(range(index - 1, min(end, index - 1 + _MAX_INDICES))),
+            )
     if policy.require_user_present and not any(message.role == "user" for message in messages):
         yield Violation("NoUserMessage", "no message is a user's; add what is asked")
-
-
-def _repeated(role: str, start: int, end: int) -> Violation:
-    return Violation(
-        "RepeatedRole",
-        f"{end - start} messages of the role {role!r} follow each other from message {start} on; join them",
-        tuple(range(start, min(end, start + _MAX_INDICES))),
-    )
 
 
 def _kinds(index: int, message: Message, policy: ValidationPolicy) -> Iterator[Violation]:

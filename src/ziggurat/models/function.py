@@ -70,29 +70,24 @@ class FunctionModel:
 
     async def _collect(self, reply: object, ctx: Context) -> ModelResponse:
         collector = Collector(ctx, self.name, _ONE_CALL)
-        if isinstance(reply, AsyncIterator):
-            try:
+        try:
+            if isinstance(reply, AsyncIterator):
                 async for piece in reply:
                     await collector.push(piece)
-            finally:
-                if isinstance(reply, AsyncGenerator):
-                    await reply.aclose()
-        elif isinstance(reply, (list, tuple)) and reply:
-            for piece in reply:
-                await collector.push(piece)
-        elif isinstance(reply, Iterator):
-            try:
+            elif isinstance(reply, Iterator) or (isinstance(reply, (list, tuple)) and reply):
                 for piece in reply:
                     await collector.push(piece)
-            finally:
-                if isinstance(reply, Generator):
-                    reply.close()
-        else:
-            what = "an empty list" if reply in ([], ()) else type(reply).__name__
-            raise ConfigurationError(
-                f"the function of the model {self.name!r} returned {what}; it returns a text, a Message, "
-                "a ToolCall or a list of them, a ModelResponse, or an iterator of texts and deltas"
-            )
+            else:
+                what = "an empty list" if reply in ([], ()) else type(reply).__name__
+                raise ConfigurationError(
+                    f"the function of the model {self.name!r} returned {what}; it returns a text, a Message, "
+                    "a ToolCall or a list of them, a ModelResponse, or an iterator of texts and deltas"
+                )
+        finally:
+            if isinstance(reply, AsyncGenerator):
+                await reply.aclose()
+            elif isinstance(reply, Generator):
+                reply.close()
         return collector.response()
 
     def __repr__(self) -> str:

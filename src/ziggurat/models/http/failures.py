@@ -193,13 +193,9 @@ def _said(value: object) -> _Said:
     raw = value.get("metadata")
     if isinstance(raw, dict) and raw.get("raw"):  # the text of the provider behind a broker
         message = f"{message}: {_words(raw['raw'])}"
-    kind = _name(value, "type") or _name(value, "status")
-    return _Said(message, "" if kind == "error" else kind, _name(value, "code") or _inner_code(value))
-
-
-def _inner_code(value: dict[str, Any]) -> str:
-    inner = value.get("innererror")
-    return _name(inner, "code") if isinstance(inner, dict) else ""
+    kind, further = _name(value, "type") or _name(value, "status"), value.get("innererror")
+    code = _name(value, "code") or (_name(further, "code") if isinstance(further, dict) else "")
+    return _Said(message, "" if kind == "error" else kind, code)
 
 
 def _name(value: dict[str, Any], field: str) -> str:
