@@ -22,28 +22,6 @@ _SMALL = 1 << 23
 LEFT = 2.0  # seconds for a reply to end after its last event, so that the connection can be kept
 
 
-class _Inflater:
-    """Decompresses a body in pieces of limited size."""
-
-    def __init__(self, encoding: str) -> None:
-        if encoding not in ("gzip", "x-gzip"):
-            raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not requested", kind="malformed")
-        self._plain = zlib.decompressobj(31)
-        self.read: int = 0
-
-    @property
-    def rest(self) -> bool:
-        """Whether more can be decompressed without further input."""
-        return bool(self._plain.unconsumed_tail)
-
-    def take(self, data: bytes) -> bytes:
-        self.read += len(data)
-        try:
-            return self._plain.decompress(self._plain.unconsumed_tail + data, _PIECE)
-        except zlib.error as error:
-            raise ModelError(f"the reply cannot be decompressed: {error}", kind="malformed") from error
-
-
 class Incoming:
     """A reply that arrives on a connection; one timer enforces its time limits."""
 
@@ -61,7 +39,8 @@ class Incoming:
         self._pieces: list[bytes] = []
         self._held = self._given = 0
         self._paused = self._left = False
-        self._inflater: _Inflater | None = None
+        self._inflater: Any = None  # of zlib, for a compressed body
+        self._compressed = 0
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._emit = ctx.emit
@@ -109,12 +88,14 @@ class Incoming:
                 raise self._error
             await self._wait()
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in ("", "identity"):
-            self._inflater = _Inflater(encoding)
+        if encoding in ("gzip", "x-gzip"):
+            self._inflater = zlib.decompressobj(31)
+        elif encoding not in ("", "identity"):
+            raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not requested", kind="malformed")
 
     async def more(self) -> bytes:
         while True:
-            if self._pieces or (self._inflater is not None and self._inflater.rest):
+            if self._pieces or (self._inflater is not None and self._inflater.unconsumed_tail):
                 data = self._take()
                 if data:
                     return data
@@ -160,12 +141,16 @@ class Incoming:
         self._held = 0
         inflater = self._inflater
         if inflater is not None:
-            data = inflater.take(data)
-        if self._paused and (inflater is None or not inflater.rest):
+            self._compressed += len(data)
+            try:
+                data = inflater.decompress(inflater.unconsumed_tail + data, _PIECE)
+            except zlib.error as error:
+                raise ModelError(f"the reply cannot be decompressed: {error}", kind="malformed") from error
+        if self._paused and (inflater is None or not inflater.unconsumed_tail):
             self._paused = False
             self._line.resume()
         self._given += len(data)
-        bomb = inflater is not None and self._given > max(_SMALL, _RATIO * inflater.read)
+        bomb = inflater is not None and self._given > max(_SMALL, _RATIO * self._compressed)
         if self._given > self._most or bomb:
             self.close()
             self._error = ModelError(

@@ -147,21 +147,18 @@ class ResponsesWriter:
             more: Json = {} if self._head.refused else {"logprobs": []}
             return [self._event(f"response.{kind}.delta", self._where[at] | {"delta": delta.text} | more)]
         if isinstance(delta, ThinkingDelta) and delta.text:
-            return [*self._summary(at), self._thought(at, delta.text)]
+            events: list[ResponseChunk] = []
+            if at not in self._shown:
+                self._shown.add(at)
+                place = self._where[at] | {"part": {"type": "summary_text", "text": ""}}
+                events.append(self._event("response.reasoning_summary_part.added", place))
+            return [
+                *events,
+                self._event("response.reasoning_summary_text.delta", self._where[at] | {"delta": delta.text}),
+            ]
         if isinstance(delta, ToolCallDelta) and delta.arguments:
             return [self._event("response.function_call_arguments.delta", self._where[at] | {"delta": delta.arguments})]
         return []
-
-    def _summary(self, at: int) -> list[ResponseChunk]:
-        """Begin the text of a thought, unless it has begun."""
-        if at in self._shown:
-            return []
-        self._shown.add(at)
-        text = {"type": "summary_text", "text": ""}
-        return [self._event("response.reasoning_summary_part.added", self._where[at] | {"part": text})]
-
-    def _thought(self, at: int, text: str) -> ResponseChunk:
-        return self._event("response.reasoning_summary_text.delta", self._where[at] | {"delta": text})
 
     def close(self, part: int) -> list[ResponseChunk]:
         at = self._at[part]

@@ -348,6 +348,7 @@ class Prompt:
         only_calls: bool,
     ) -> None:
         self.tools = tools
+        self._reply: str = reply_tool(tools).name
         self._stated_only = stated_only
         self._only_calls = only_calls and bool(request.tools)
         self._request = request
@@ -362,10 +363,11 @@ class Prompt:
     def reader(self, *, calls: bool = True) -> ReplyReader:
         first = sum(len(message.tool_calls) for message in self._request.messages) + 1
         answered = () if self._required else _answered(self._request)
-        choice = choice_of(reply_tool(self.tools).name)
         revise = self._revision() if calls and self._stated_only else None
         thinking = self._thinking == "begun"
-        return ReplyReader(first, answered, calls=calls, choice=choice, revise=revise, thinking=thinking)
+        return ReplyReader(
+            first, answered, calls=calls, choice=choice_of(self._reply), revise=revise, thinking=thinking
+        )
 
     def _revision(self) -> Callable[[ToolCall], ToolCall]:
         """Return a function that leaves optional arguments that the conversation does not state out of a call."""
@@ -387,7 +389,7 @@ class Prompt:
     def for_calls(self) -> dict[str, Any]:
         grammar = calls_grammar(
             self.tools,
-            None if self._required else reply_tool(self.tools).name,
+            None if self._required else self._reply,
             parallel=self._settings.parallel_tool_calls is not False,
             thinking=self._thinking,
         )
@@ -399,7 +401,7 @@ class Prompt:
         messages = chat_messages(self._request, self.tools, self._template)
         if self.tools:
             results = any(message.tool_results for message in _since_user(self._request))
-            choice = f'{choice_of(reply_tool(self.tools).name)}, "arguments": {{}}}}]'
+            choice = f'{choice_of(self._reply)}, "arguments": {{}}}}]'
             prompt = answer_prompt(repeated, results, output)
             messages += [{"role": "assistant", "content": choice}, {"role": "user", "content": prompt}]
         elif output is None:

@@ -60,21 +60,13 @@ def usage_at(record: bytes) -> Usage:
     return tally_of(LocalJournal.load(record)).usage
 
 
+_FIGURES = ("input", "output", "cache_read", "cache_write", "reasoning")
+
+
 def used_since(usage: Usage, before: Usage) -> Usage:
-    return Usage(
-        _less(usage.input, before.input),
-        _less(usage.output, before.output),
-        _less(usage.cache_read, before.cache_read),
-        _less(usage.cache_write, before.cache_write),
-        _less(usage.reasoning, before.reasoning),
-        usage.requests - before.requests,
-        "",
-        usage.estimated,
-    )
-
-
-def _less(all_of_it: int | None, before: int | None) -> int | None:
-    return None if all_of_it is None else all_of_it - (before or 0)
+    known = {name: figure for name in _FIGURES if (figure := getattr(usage, name)) is not None}
+    more = {name: figure - (getattr(before, name) or 0) for name, figure in known.items()}
+    return replace(usage, **more, requests=usage.requests - before.requests, model="")
 
 
 _CALL_ID = re.compile(r"call_(.+)_([0-9a-f]{16})")
