@@ -45,7 +45,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         reasoning_request: How to request reasoning: a string ``reasoning_effort``, an object ``reasoning``, a switch
             ``thinking``, or not at all.
         reasoning_reply: The field of assistant messages in which thoughts are sent back; ``"received"`` for the one in
-            which each came from this server, empty for never.
+            which each came from this server, ``"content"`` for parts of the content, empty for never.
+        signed_calls: Whether it signs tool calls, and needs the signature back in the call.
         thoughts_needed: Whether it refuses a message of the model without thoughts; a space stands for them.
         native_output: Whether it can enforce a JSON Schema on its text.
         output_beside_tools: Whether it can do so in a request that has tools; if not, a tool takes the answer.
@@ -55,6 +56,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         empty_content: The content of a message with tool calls but no text: null, or an empty text.
         tool_images: Whether tool results may contain images; if not, they follow in a user message.
         files: Whether documents may be sent.
+        document_field: The type of part for a document's URL, if there is one; otherwise it is a ``file``.
         name_rule: The pattern of the names of tools.
         id_rule: The pattern of the ids of calls.
         key_rule: The pattern of the names of a tool's parameters; empty for any.
@@ -82,7 +84,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     parallel_field: str = "parallel_tool_calls"
     stream_usage: bool = True
     reasoning_request: Literal["", "reasoning_effort", "reasoning", "thinking"] = ""
-    reasoning_reply: Literal["", "reasoning_content", "reasoning", "reasoning_details", "received"] = ""
+    reasoning_reply: Literal["", "reasoning_content", "reasoning", "reasoning_details", "received", "content"] = ""
+    signed_calls: bool = False
     thoughts_needed: bool = False
     native_output: bool = True
     output_beside_tools: bool = True
@@ -92,6 +95,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     empty_content: Literal["null", "empty"] = "null"
     tool_images: bool = False
     files: bool = True
+    document_field: str = ""
     name_rule: str = r"[A-Za-z0-9_-]{1,64}"
     id_rule: str = r"(?s).{1,40}"
     key_rule: str = ""
@@ -197,6 +201,8 @@ _ALL = (
         "https://api.mistral.ai/v1",
         "MISTRAL_API_KEY",
         seed_field="random_seed",
+        reasoning_reply="content",
+        document_field="document_url",
         required_choice="any",
         stream_usage=False,
         tool_names=True,
@@ -237,6 +243,7 @@ _ALL = (
         parallel_field="",
         strict_tools=False,
         output_beside_tools=False,
+        signed_calls=True,
         name_rule=r"[A-Za-z_][A-Za-z0-9_-]{0,63}",
     ),
     _local("ollama", 11434, "OLLAMA_BASE_URL", "OLLAMA_HOST", parallel_field=""),

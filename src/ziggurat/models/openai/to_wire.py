@@ -146,15 +146,6 @@ def _format(output: OutputSchema, dialect: Dialect) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": described}
 
 
-_THOUGHT_FIELDS: dict[str, str] = {"mistral": "content"}
-"""Where providers accept thoughts, if not in a field of their own in the message."""
-
-_DOCUMENT_FIELDS: dict[str, str] = {"mistral": "document_url"}
-"""The type of part for a document's URL, if the provider has one; otherwise it is a ``file``."""
-
-_SIGNING = frozenset({"gemini"})
-"""The providers that sign tool calls, and need the signature back in the call."""
-
 _SIGNED = re.compile(r"gemini-([3-9]|\d\d)")
 """The models that refuse calls without a signature, and take this word for calls that another model made."""
 
@@ -264,7 +255,7 @@ def _assistant(message: Message, dialect: Dialect, unsigned: str) -> Wire:
                 thoughts.append(part)
         elif isinstance(part, ToolCall):
             first = signature or (None if calls else unsigned)
-            calls.append(_call(part, first if dialect.name in _SIGNING else None, dialect))
+            calls.append(_call(part, first if dialect.signed_calls else None, dialect))
             signature = None
     text = "".join(texts)
     wire["content"] = text if text or not calls or dialect.empty_content == "empty" else None
@@ -272,7 +263,7 @@ def _assistant(message: Message, dialect: Dialect, unsigned: str) -> Wire:
         _set_thoughts(wire, thoughts, dialect)
     if dialect.thoughts_needed:
         wire.setdefault(dialect.reasoning_reply, " ")
-    if signature and dialect.name in _SIGNING:
+    if signature and dialect.signed_calls:
         wire["extra_content"] = {"google": {"thought_signature": signature}}
     if calls:
         wire["tool_calls"] = calls
@@ -292,7 +283,7 @@ def _call(part: ToolCall, signature: str | None, dialect: Dialect) -> Wire:
 
 def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> None:
     """Send thoughts back in the provider's field for them; providers without one refuse them."""
-    field = _THOUGHT_FIELDS.get(dialect.name, dialect.reasoning_reply)
+    field: str = dialect.reasoning_reply
     if field == "received":
         thoughts = [thought for thought in thoughts if thought.id in RECEIVED]
         field = RECEIVED[thoughts[0].id or ""] if thoughts else ""
@@ -359,9 +350,8 @@ def _file(part: File, dialect: Dialect) -> dict[str, Any]:
     if part.data is None and part.url is None:
         raise ConfigurationError("a File holds neither data, url nor id; pass one of them")
     data = part.url if part.data is None else data_url(part.data, part.media_type)
-    field = _DOCUMENT_FIELDS.get(dialect.name)
-    if field:
-        return {"type": field, field: data}
+    if dialect.document_field:
+        return {"type": dialect.document_field, dialect.document_field: data}
     name = part.name or "document" + _SUFFIXES.get(part.media_type, "")
     return {"type": "file", "file": {"filename": name, "file_data": data}}
 
