@@ -87,7 +87,7 @@ class ReplyParts:
         self._parts: list[Fold | ServerItem] = []
         self._calls: dict[str, int] = {}
 
-    def push(self, piece: ReplyPiece) -> None:
+    async def say(self, piece: ReplyPiece) -> None:
         if isinstance(piece, ServerCall) and piece.path in self._calls:
             self._parts[self._calls[piece.path]] = piece
         elif isinstance(piece, ServerItem):
@@ -102,10 +102,8 @@ class ReplyParts:
             last.push(piece)
 
     def parts(self) -> list[ReplyPart]:
-        parts: list[ReplyPart] = []
-        for each in self._parts:
-            parts += each.message().parts if isinstance(each, Fold) else (each,)
-        return parts
+        wholes = (each.message().parts if isinstance(each, Fold) else (each,) for each in self._parts)
+        return [part for whole in wholes for part in whole]
 
 
 def message_of(parts: Iterable[ReplyPart]) -> Message:

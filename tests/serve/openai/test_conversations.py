@@ -16,7 +16,7 @@ from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.served import ServedAgents
 from ziggurat.tools import tool_call
-from ziggurat.wires.types import ReplyParts, ReplyPiece, message_of
+from ziggurat.wires.types import ReplyParts, message_of
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = ToolSpec("weather", "The weather.", CITY)
@@ -32,11 +32,7 @@ def asked(
 async def answered(agents: ServedAgents, request: ConversationRequest) -> tuple[Message, Answered]:
     """Return what was said, and how it ended."""
     whole = ReplyParts()
-
-    async def say(piece: ReplyPiece) -> None:
-        whole.push(piece)
-
-    ended = await (await Conversation.of(agents, request)).answer(say)
+    ended = await (await Conversation.of(agents, request)).answer(whole.say)
     return message_of(whole.parts()), ended
 
 

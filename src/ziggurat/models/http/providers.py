@@ -59,16 +59,12 @@ class Provider:
         """
         endpoint = endpoint_of(self.dialect, model, key, base_url, headers, limits, proxy, ca, client)
         wire = cast("Wire", import_module(f"ziggurat.models.{self.dialect.wire}"))
-        return HttpModel(model, wire=wire, endpoint=endpoint, window=window, native_output=_native_output(wire, model))
+        capabilities = getattr(wire, "capabilities", None)  # if the provider's models differ in theirs
+        native = capabilities is None or capabilities(model).native_output
+        return HttpModel(model, wire=wire, endpoint=endpoint, window=window, native_output=native)
 
     def __repr__(self) -> str:
         return f"provider({self.dialect.name!r})"
-
-
-def _native_output(wire: Wire, model: str) -> bool:
-    """Return whether a model supports native output; the wire knows if the provider's models differ."""
-    capabilities = getattr(wire, "capabilities", None)
-    return True if capabilities is None else bool(capabilities(model).native_output)
 
 
 def provider(name: str) -> Provider:

@@ -1,7 +1,6 @@
 """HttpModel: a model over HTTP, for all wire formats."""
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
 from ziggurat.core.context import Context
@@ -126,9 +125,7 @@ class HttpModel:
     async def __aenter__(self) -> "HttpModel":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:

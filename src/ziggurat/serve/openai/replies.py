@@ -91,14 +91,11 @@ class Reply:
             await asyncio.gather(answering, return_exceptions=True)
 
     async def _answer(self) -> bytes:
-        answered = await self._conversation.answer(self._stream_piece if self._stream else self._add_piece)
+        answered = await self._conversation.answer(self._stream_piece if self._stream else self._whole.say)
         if not self._stream:
             return encode(self._writer.plain(self._whole.parts(), answered.finish, answered.usage))
         await self._write(self._live.finish(answered.finish, answered.usage))
         return b""
-
-    async def _add_piece(self, piece: types.ReplyPiece) -> None:
-        self._whole.push(piece)
 
     async def _stream_piece(self, piece: types.ReplyPiece) -> None:
         await self._write(self._live.push(piece))

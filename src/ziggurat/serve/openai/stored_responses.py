@@ -20,7 +20,7 @@ from ziggurat.serve.requests import read_number
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.reading import read_approvals, read_request
 from ziggurat.wires.responses import ResponsesWriter
-from ziggurat.wires.types import Json, ReplyHead, ReplyParts, ReplyPiece
+from ziggurat.wires.types import Json, ReplyHead, ReplyParts
 
 
 class RecordedResponse(Struct, frozen=True):
@@ -43,12 +43,8 @@ class RecordedResponse(Struct, frozen=True):
         if self.info.status == "Cancelled" and await self._was_interrupted():
             return self.writer().without_answer("queued")
         whole = ReplyParts()
-
-        async def say(piece: ReplyPiece) -> None:
-            whole.push(piece)
-
         try:
-            answered = await answer_recorded(self.agent, self.id, say, page)
+            answered = await answer_recorded(self.agent, self.id, whole.say, page)
         except NotAnswered as error:
             status = "cancelled" if self.info.status == "Cancelled" else "failed"
             return self.writer().without_answer(status, str(error))
