@@ -10,9 +10,10 @@ import pytest
 from tests.samples import amount, sample
 from tests.stores.places import PLACES
 from ziggurat import Agent
-from ziggurat.agents import Answer, Environment, RunHandle
+from ziggurat.agents import Answer, Environment, RunHandle, runs_of
 from ziggurat.flows import Flow, ask, event, flow, gather, sleep
 from ziggurat.journal import Store
+from ziggurat.journal.entries import Ended
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
@@ -99,6 +100,38 @@ async def test_one_that_another_process_goes_on_with_is_followed(kind: str, tmp_
         assert (await other.result()).output == (await handle.result()).output == "7 no"
         await store.close()
         await elsewhere.close()
+
+
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize(("before", "after"), [(None, 60.0), (3_600.0, 60.0), (60.0, 3_600.0), (60.0, None)])
+async def test_it_goes_on_at_the_time_on_record_whoever_recorded_it(
+    kind: str, before: float | None, after: float | None, tmp_path: Path
+) -> None:
+    store, elsewhere = (place := PLACES[kind](tmp_path))(), place()
+    clock, here, there = HandClock(), runs_of(store), runs_of(elsewhere)
+
+    async def drive(seconds: float | None) -> None:
+        due = None if seconds is None else clock.now() + seconds
+        journal = await there.take("r", Environment(clock=clock))
+        await journal.write(Ended("", "Suspended", due=due))
+        await there.leave("r", journal)
+
+    await _order(elsewhere).run(run_id="r", environment=Environment(clock=clock))
+    await drive(before)
+    waiting = asyncio.ensure_future(here.due("r", clock, 0))
+    while not clock.waiting:
+        await asyncio.sleep(0)
+    await drive(after)  # to another wait, before anybody looks
+    for seconds, is_due in ((59.0, False), (1.0, after == 60.0), (3_540.0, after is not None)):
+        await clock.advance(seconds)
+        here.posted("r")  # a look at it, as each second
+        for _ in range(20):
+            await store.find("run:r")
+            await asyncio.sleep(0)
+        assert waiting.done() == is_due, seconds
+    waiting.cancel()
+    await store.close()
+    await elsewhere.close()
 
 
 async def test_start_attach_and_submit_return_the_same() -> None:

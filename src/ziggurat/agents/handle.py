@@ -98,8 +98,7 @@ class RunHandle(Generic[Out]):
                     info = await self._runs.find(self._newest)
                     self._count = 0 if info is None else info.count
                     return run
-                due = min((item.until for item in run.pending if item.until is not None), default=None)
-                self._seen = await self._runs.due(self._newest, due, driving.clock, self._seen)
+                self._seen = await self._runs.due(self._newest, driving.clock, self._seen)
             except asyncio.CancelledError:
                 if not self._at_once:
                     raise

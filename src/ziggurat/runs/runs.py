@@ -255,13 +255,19 @@ class Runs:
             await self._begun(run_id, POLL)
         return True
 
-    async def due(self, run_id: str, at: float | None, clock: Clock, seen: int) -> int:
-        """Wait until a run that waits can go on, at a time or with an item after the last seen; return the last one."""
+    async def due(self, run_id: str, clock: Clock, seen: int) -> int:
+        """Wait until a run that waits can go on, at its time or with an item after the last seen; return the last one."""
+        count, at = 0, None
         while True:
             info, items = await self.find(run_id), await self.inbox(run_id, seen)
-            left = POLL if at is None else at - clock.now()
-            if info is None or info.status != "Suspended" or items or left <= 0 or self.is_in_progress(run_id):
+            if info is None or info.status != "Suspended" or items or self.is_in_progress(run_id):
                 return items[-1].number if items else seen
+            if info.count != count:  # another process may have driven it on to another wait
+                ended = await self.entry(run_id, info.count)
+                count, at = info.count, ended.due if isinstance(ended, Ended) else None
+            left = POLL if at is None else at - clock.now()
+            if left <= 0:
+                return seen
             waits = [asyncio.ensure_future(self._begun(run_id, POLL)), asyncio.ensure_future(clock.sleep(left))]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

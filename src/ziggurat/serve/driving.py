@@ -122,7 +122,7 @@ class Driver:
                 driving.turns = []
                 return
             else:
-                seen = await self._wait(task, driving, run, seen)
+                seen = await self._wait(task, driving, seen)
             self._tasks[task] = driving.run_id
             try:
                 run = await driving.agent.resume(driving.run_id, **driving.options)
@@ -131,13 +131,12 @@ class Driver:
                     return
                 run = await driving.agent.attach(driving.run_id).result()
 
-    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, run: AgentRun, seen: int) -> int:
+    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, seen: int) -> int:
         """Wait until a run can go on, without counting as one that is driven."""
-        due = min((item.until for item in run.pending if item.until is not None), default=None)
         del self._tasks[task]
         self._waiting[driving.run_id] = task, driving
         try:
-            return await runs_of(driving.agent.store).due(driving.run_id, due, self.environment.clock, seen)
+            return await runs_of(driving.agent.store).due(driving.run_id, self.environment.clock, seen)
         finally:
             del self._waiting[driving.run_id]
 
