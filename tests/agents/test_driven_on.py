@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.agents.support import turns
 from tests.samples import amount, sample
 from tests.stores.places import PLACES
 from ziggurat import Agent
@@ -119,15 +120,12 @@ async def test_it_goes_on_at_the_time_on_record_whoever_recorded_it(
     await _order(elsewhere).run(run_id="r", environment=Environment(clock=clock))
     await drive(before)
     waiting = asyncio.ensure_future(here.due("r", clock, 0))
-    while not clock.waiting:
-        await asyncio.sleep(0)
+    await turns(20)
     await drive(after)  # to another wait, before anybody looks
     for seconds, is_due in ((59.0, False), (1.0, after == 60.0), (3_540.0, after is not None)):
         await clock.advance(seconds)
         here.posted("r")  # a look at it, as each second
-        for _ in range(20):
-            await store.find("run:r")
-            await asyncio.sleep(0)
+        await turns(20)
         assert waiting.done() == is_due, seconds
     waiting.cancel()
     await store.close()
@@ -161,12 +159,12 @@ def _forget(coroutine: Any) -> None:
 @pytest.mark.parametrize("kind", [None, "memory", "sqlite"])
 async def test_it_is_cancelled_at_any_moment(kind: str | None, tmp_path: Path) -> None:
     async def act(here: Flow[None, str], there: RunHandle[str], environment: Environment) -> None:
-        for turns in range(amount(60, 400)):
-            handle = here.start(run_id=f"r{turns}")
-            for _ in range(turns):
+        for moment in range(amount(60, 400)):
+            handle = here.start(run_id=f"r{moment}")
+            for _ in range(moment):
                 await asyncio.sleep(0)
             assert await handle.cancel()
             async with asyncio.timeout(10):
-                assert (await handle.result()).stop == stops.Cancelled(), turns
+                assert (await handle.result()).stop == stops.Cancelled(), moment
 
     await _end(kind, tmp_path, act)

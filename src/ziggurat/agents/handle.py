@@ -316,14 +316,14 @@ class RunHandle(Generic[Out]):
         if control is None:
             return await self._post(post)
         if self._driving is not None and self._driving.joined:  # the run around has the inbox
-            return control.mailbox.put(act)
+            return control.put(act)
 
         async def taken_in() -> bool:
             posted = (control.recorded.is_set() or await self.recorded()) and await post()
             await control.read()
             return posted
 
-        return control.mailbox.open and await control.mailbox.expect(asyncio.ensure_future(taken_in()))
+        return control.open and await control.expect(asyncio.ensure_future(taken_in()))
 
     async def _post(self, post: Callable[[], Awaitable[bool]]) -> bool:
         """Post something to a run that this handle does not drive, unless it was a part of another."""

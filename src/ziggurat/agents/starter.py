@@ -128,7 +128,7 @@ class Starter:
             control.recorded.set()  # it becomes a part of that run
 
         def begin(control: RunControl, again: bool) -> Coroutine[Any, Any, AgentRun]:
-            steered = replace(options, values={STEERING: control.mailbox}, control=control)
+            steered = replace(options, values={STEERING: control}, control=control)
             if again:
                 return self.run(None, replace(steered, run_id=control.run_id, labels=None, decisions=None), True)
             return self.run(request, steered, detached)

@@ -20,7 +20,7 @@ from ziggurat.messages.conversation import Place, Steer, Verb
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message, ToolResult
 from ziggurat.messages.middleware import Middleware
-from ziggurat.runs.control import STEERING, Mailbox
+from ziggurat.runs.control import STEERING, RunControl
 
 _VERBS = frozenset(get_args(Verb))
 _TOLD = ("inject", "redirect")
@@ -61,7 +61,7 @@ _PLACES: tuple[Place, ...] = ("before", "response", "tools")
 class Steering:
     """Applies steering to one run, from its record and its mailbox."""
 
-    def __init__(self, ctx: Context, mailbox: Mailbox | None) -> None:
+    def __init__(self, ctx: Context, mailbox: RunControl | None) -> None:
         self._ctx = ctx
         self._mailbox = mailbox
         self._number = 0

@@ -23,6 +23,7 @@ from ziggurat.core.errors import ConfigurationError, Timeout, described
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
 from ziggurat.core.settings import outer_rule
+from ziggurat.core.tasks import Interruption
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -456,28 +457,22 @@ class running:  # noqa: N801 - used like a function
 
 
 class Limit:
-    __slots__ = ("_alarm", "_before", "_ctx", "_expired", "_task", "seconds")
+    __slots__ = ("_alarm", "_ctx", "_interruption", "seconds")
 
     def __init__(self, ctx: Context, seconds: float) -> None:
         self._ctx = ctx
         self.seconds: float = seconds
 
     async def __aenter__(self) -> Context:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._before, self._expired = task, task.cancelling(), False
+        self._interruption = Interruption()
         ctx = self._ctx.timed()
         assert ctx.watch is not None
-        self._alarm = ctx.watch.limit(self.seconds, self._expire)
+        self._alarm = ctx.watch.limit(self.seconds, self._interruption.interrupt)
         return ctx
-
-    def _expire(self) -> None:
-        self._expired = True
-        self._task.cancel()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._alarm.cancel()
-        if self._expired and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+        if self._interruption.end() and kind is asyncio.CancelledError:
             raise Timeout(f"{self._ctx.path} timed out after {self.seconds:g} s", seconds=self.seconds) from error
 
 

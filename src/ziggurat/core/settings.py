@@ -94,6 +94,25 @@ class ValueRule(NamedTuple):
 ANYTHING = ValueRule(lambda value: True, "anything")
 
 
+def _of_class(kind: type, words: str) -> ValueRule:
+    return ValueRule(lambda value: isinstance(value, kind), words)
+
+
+_FIXED: dict[Any, ValueRule] = {
+    **dict.fromkeys((Any, object), ANYTHING),
+    **dict.fromkeys((None, types.NoneType), _of_class(types.NoneType, "None")),
+    bool: _of_class(bool, "True or False"),
+    type: _of_class(type, "a class"),
+    Callable: ValueRule(callable, "a function"),
+    # Files are no instances of the classes of `typing`.
+    **dict.fromkeys(
+        (typing.IO, typing.TextIO, typing.BinaryIO),
+        ValueRule(lambda value: hasattr(value, "write") and not isinstance(value, type), "an open file"),
+    ),
+}
+"""The rules of types that have neither bounds nor items."""
+
+
 def rule_of(annotation: object, names: dict[str, Any]) -> ValueRule:
     """Return the rule of an annotation; types that only a type checker knows allow anything."""
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
@@ -130,43 +149,28 @@ def outer_rule(kind: Any) -> ValueRule:
 
 
 def _rule(annotation: Any) -> ValueRule:
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
+    kind, args = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if kind is Annotated:
         return _annotated(args[0], [each for each in args[1:] if isinstance(each, Meta)])
-    if origin is typing.Union or origin is types.UnionType:
+    if kind is typing.Union or kind is types.UnionType:
         return _either([_rule(each) for each in args])
-    if origin is typing.Literal:
+    if kind is typing.Literal:
         *first, last = map(repr, args)
         words = f"{', '.join(first)} or {last}" if first else last
         return ValueRule(lambda value: type(value) in map(type, args) and value in args, words)
-    if annotation is None or annotation is types.NoneType:
-        return ValueRule(lambda value: value is None, "None")
-    if annotation is bool:
-        return ValueRule(lambda value: isinstance(value, bool), "True or False")
-    if annotation in _NOUNS:
-        return _annotated(annotation, [])
-    return _of_class(annotation if origin is None else origin, args)
-
-
-def _of_class(kind: Any, args: tuple[Any, ...]) -> ValueRule:
-    if kind is typing.get_origin(Callable[[], None]):
-        return ValueRule(callable, "a function")
-    if (
-        not isinstance(kind, type)
-        or kind in (Any, object)
-        or (kind is type and any(isinstance(each, TypeVar) for each in args))
-    ):
-        return ANYTHING  # any type, also one that is no class, such as list[int]
-    if kind is type:
-        return ValueRule(lambda value: isinstance(value, type), "a class")
-    if issubclass(kind, typing.IO):  # files are no instances of the classes of `typing`
-        return ValueRule(lambda value: hasattr(value, "write") and not isinstance(value, type), "an open file")
+    if kind in _NOUNS:
+        return _annotated(kind, [])
+    if kind in _FIXED:
+        return ANYTHING if any(isinstance(each, TypeVar) for each in args) else _FIXED[kind]
+    if not isinstance(kind, type):
+        return ANYTHING
     if is_protocol(kind):
         return _of_protocol(kind)
-    items = [_rule(each) for each in args if each is not ...]
-    if items and issubclass(kind, Iterable):
-        return _of_tuple(items) if kind is tuple and ... not in args else _of_items(kind, items)
-    return ValueRule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
+    if args and issubclass(kind, Iterable):
+        return _of_items(
+            kind, [_rule(each) for each in args if each is not ...], fixed=kind is tuple and ... not in args
+        )
+    return _of_class(kind, _a(_COLLECTIONS.get(kind) or kind.__name__))
 
 
 def _of_protocol(kind: type) -> ValueRule:
@@ -184,30 +188,25 @@ def _of_protocol(kind: type) -> ValueRule:
     return ValueRule(allows, f"{_a(kind.__name__)}, {how} ({', '.join(each.removesuffix('_') for each in names)})")
 
 
-def _of_tuple(items: list[ValueRule]) -> ValueRule:
-    def allows(value: Any) -> bool:
-        fits = isinstance(value, tuple) and len(value) == len(items)
-        return fits and all(item.allows(each) for item, each in zip(items, value, strict=True))
-
-    return ValueRule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
-
-
-def _of_items(kind: type, items: list[ValueRule]) -> ValueRule:
+def _of_items(kind: type, items: list[ValueRule], *, fixed: bool) -> ValueRule:
     """Return the rule of several values; those of an iterator are not looked at, since that would consume them."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, kind) or isinstance(value, (str, bytes)):
             return False
+        if fixed:
+            return len(value) == len(items) and all(item.allows(each) for item, each in zip(items, value, strict=True))
         if isinstance(value, Mapping) and len(items) == 2:
             return all(map(items[0].allows, value)) and all(map(items[1].allows, value.values()))
         return not isinstance(value, Collection) or all(map(items[0].allows, value))
 
+    if fixed:
+        return ValueRule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
     names = ("item",) if len(items) == 1 else ("key", "value")
     each = [f"each {name} {rule.words}" for name, rule in zip(names, items, strict=False) if rule is not ANYTHING]
-    noun = _COLLECTIONS.get(kind, "list" if len(items) == 1 else "mapping")
-    return ValueRule(
-        allows, f"a {noun}, {' and '.join(each)}" if each else f"a {noun}", items[0] if len(items) == 1 else None
-    )
+    words = f"a {_COLLECTIONS.get(kind, 'list' if len(items) == 1 else 'mapping')}"
+    item = items[0] if len(items) == 1 else None
+    return ValueRule(allows, f"{words}, {' and '.join(each)}" if each else words, item)
 
 
 def _either(rules: list[ValueRule]) -> ValueRule:
@@ -237,7 +236,7 @@ def _annotated(kind: Any, metas: list[Meta]) -> ValueRule:
         bounds = [(holds, found[name], words) for name, holds, words in _BOUNDS if name in found]
         rule = _of_number(kind, title, bounds, infinite="infinite" in extra)
     elif kind in (str, bytes):
-        rule = ValueRule(lambda value: isinstance(value, kind), _a(title or _NOUNS[kind]))
+        rule = _of_class(kind, _a(title or _NOUNS[kind]))
     else:
         rule = _rule(kind)
         rule = rule._replace(words=_a(title)) if title and rule is not ANYTHING else rule

@@ -14,7 +14,7 @@ from ziggurat.core.event import Event
 from ziggurat.core.log import logger
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.tasks import in_task, ring
+from ziggurat.core.tasks import end_all, in_task, ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -143,17 +143,11 @@ class EventStream(Generic[R]):
             if task is not None and not task.cancelled():
                 task.exception()
             return
-        cancelled: asyncio.CancelledError | None = None
-        while not task.done():
-            task.cancel()
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:  # cancelled again: cancel the call again and keep waiting
-                cancelled = error
-        if not task.cancelled() and (failed := task.exception()) is not None:
-            logger.warning("the run failed while its reader left: %r", failed)
-        if cancelled is not None:
-            raise cancelled
+        try:
+            await end_all([task])
+        finally:
+            if not task.cancelled() and (failed := task.exception()) is not None:
+                logger.warning("the run failed while its reader left: %r", failed)
 
 
 class _StreamBlock(AbstractAsyncContextManager[EventStream[R]]):

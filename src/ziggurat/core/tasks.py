@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial, wraps
@@ -20,6 +20,29 @@ P = ParamSpec("P")
 
 class StopSignal(asyncio.CancelledError):
     """A cancellation that the runtime itself raises in a task that nobody has cancelled."""
+
+
+class Interruption:
+    """A way to cancel what the current task does now, and not the task: until `end`."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task: asyncio.Task[object] | None = task
+        self._cancels = task.cancelling()  # by others, before
+        self._interrupts = False
+
+    def interrupt(self) -> None:
+        if self._task is not None and not self._interrupts:
+            self._interrupts = self._task.cancel()
+
+    def end(self, error: asyncio.CancelledError | None = None) -> bool:
+        """Have no effect any more; return whether an error that the task has caught comes from here only."""
+        task, self._task = self._task, None
+        if task is None:
+            return False
+        cancels = task.uncancel() if self._interrupts else task.cancelling()
+        return (self._interrupts or isinstance(error, StopSignal)) and cancels <= self._cancels
 
 
 def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None) -> BaseException:
@@ -143,6 +166,35 @@ async def finished(work: Awaitable[T]) -> T:
             task.exception()  # retrieve it, so that asyncio does not log it
         raise cancelled
     return task.result()
+
+
+async def end_all(tasks: "Iterable[asyncio.Future[Any]]") -> None:
+    """Cancel tasks and wait until they have ended, even if this wait itself is cancelled."""
+    cancelled: asyncio.CancelledError | None = None
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # retrieve it, so that asyncio does not log it
+    if cancelled is not None:
+        raise cancelled
+
+
+async def first_of(*works: Awaitable[Any]) -> None:
+    """Await several works until one has ended, and cancel the others; raise the error of one that has failed."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await end_all(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -1,7 +1,7 @@
 """Fallback and hedge: call another service when a call fails, or when it is slow."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +21,7 @@ from ziggurat.core.errors import (
 from ziggurat.core.failures import call_given, usage_of
 from ziggurat.core.service import Service, name_of, strongest
 from ziggurat.core.settings import NonNegativeSeconds, checked
-from ziggurat.core.tasks import in_task, ring
+from ziggurat.core.tasks import end_all, in_task, ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -110,13 +110,13 @@ class _Hedge(Combinator[Q, R]):
         try:
             winner = await race.winner()
             del race.running[winner]
-            await _end(race.running)
+            await end_all(race.running)
             for index in race.running.values():
                 await self.abandon(places[index], "another answered first")
             return winner.result()
         finally:
             race.failures.clear()
-            await _end(race.running)
+            await end_all(race.running)
             for task, index in race.running.items():
                 if not task.cancelled() and task.exception() is None:  # its answer came too late
                     places[index].lose(usage_of(task.result()))
@@ -199,20 +199,6 @@ def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
     if journal is None or ctx.charges is not None:
         return None
     return next((index for index, place in enumerate(places) if journal.answers_next(place.path)), None)
-
-
-async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:
-    """Cancel tasks and wait until they have ended, even if this wait itself is cancelled."""
-    cancelled: asyncio.CancelledError | None = None
-    while running := [task for task in tasks if not task.done()]:
-        for task in running:
-            task.cancel()
-        try:
-            await asyncio.wait(running)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
 
 
 @checked

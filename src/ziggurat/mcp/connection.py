@@ -13,6 +13,7 @@ from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import Timeout, ToolError
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import end_all
 from ziggurat.mcp import wire
 from ziggurat.mcp.http import HttpTransport
 from ziggurat.mcp.settings import Settings
@@ -189,8 +190,7 @@ class Connection:
             await self.transport.close()
             self.failed(self._was_closed())
             if following is not None:
-                following.cancel()
-                await asyncio.wait([following])
+                await end_all([following])
 
     def _fail(self, error: ToolError | jsonrpc.JsonRpcError | Timeout) -> None:
         if not isinstance(error, ToolError):

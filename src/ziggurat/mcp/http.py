@@ -9,6 +9,7 @@ from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError, ToolError, ToolErrorKind, ZigguratError
 from ziggurat.core.jsonrpc import Failure, Id, JsonRpcError, Message, Notification, Request, read, write
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import end_all
 from ziggurat.http.client import Client, HttpReply
 from ziggurat.http.limits import Limits
 from ziggurat.http.sse import EventParser
@@ -57,8 +58,7 @@ class HttpTransport:
     async def end(self, call: Id) -> bool:
         """Close the reply to a request, which cancels it; in the era of sessions, the server must be told, too."""
         if (task := self._calls.get(call)) is not None:
-            task.cancel()
-            await asyncio.wait([task])
+            await end_all([task])
         return self.revision == wire.MODERN or self.gone
 
     # -- replies -------------------------------------------------------------------------------------------------
@@ -202,10 +202,7 @@ class HttpTransport:
                         await (await self._send("DELETE", (), b"", ctx)).end(whole=True)
         finally:
             await self._client.close()
-            for task in (left := [*self._calls.values()]):
-                task.cancel()
-            if left:
-                await asyncio.wait(left)
+            await end_all([*self._calls.values()])
 
 
 class _Events:

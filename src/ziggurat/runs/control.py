@@ -12,7 +12,7 @@ from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, Denied, ZigguratError
 from ziggurat.core.event import Emit, Event, Passing, Skipped
 from ziggurat.core.log import logger
-from ziggurat.core.tasks import StopSignal
+from ziggurat.core.tasks import Interruption
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.conversation import Verb
@@ -159,88 +159,15 @@ class SteeringAct(Struct, frozen=True, eq=False):
             raise Denied(f"{agent} may not be steered by {self.verb} (allowed: {allowed})")
 
 
-class Interruption:
-    """A way to cancel what the current task does now, and not the task: until `end`."""
-
-    def __init__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task: asyncio.Task[object] | None = task
-        self._cancels = task.cancelling()  # by others, before
-        self._interrupts = False
-
-    def interrupt(self) -> None:
-        if self._task is not None and not self._interrupts:
-            self._interrupts = self._task.cancel()
-
-    def end(self, error: asyncio.CancelledError | None = None) -> bool:
-        """Have no effect any more; return whether an error that the task has caught comes from here only."""
-        task, self._task = self._task, None
-        if task is None:
-            return False
-        cancels = task.uncancel() if self._interrupts else task.cancelling()
-        return (self._interrupts or isinstance(error, StopSignal)) and cancels <= self._cancels
-
-
-class Mailbox:
-    """Steering acts that have not taken effect yet."""
-
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.open = True
-        self.arriving: set[asyncio.Future[bool]] = set()  # what is being posted, and the run takes in before it ends
-        self._waiting: deque[SteeringAct] = deque()
-        self._interruption: Interruption | None = None
-
-    def put(self, act: SteeringAct) -> bool:
-        """Add an act, unless the run ends; a ``"redirect"`` also ends what is `interrupted` by it."""
-        if self.open:
-            self._waiting.append(act)
-            if act.verb == "redirect" and self._interruption is not None:
-                self._interruption.interrupt()
-        return self.open
-
-    async def expect(self, arriving: "asyncio.Future[bool]") -> bool:
-        """Have the run take in what is being posted to it before it ends; return whether it was posted."""
-        self.arriving.add(arriving)
-        arriving.add_done_callback(self.arriving.discard)
-        return await asyncio.shield(arriving)
-
-    def take(self, verbs: tuple[str, ...]) -> SteeringAct | None:
-        for act in self._waiting:
-            if act.verb in verbs:
-                self._waiting.remove(act)
-                return act
-        return None
-
-    @property
-    def has_redirect(self) -> bool:
-        return any(act.verb == "redirect" for act in self._waiting)
-
-    @contextmanager
-    def interrupting(self) -> Iterator[None]:
-        """Cancel the block, and nothing else, when the run is redirected."""
-        self._interruption = interruption = Interruption()
-        try:
-            yield
-        except asyncio.CancelledError as error:
-            if not interruption.end(error):
-                raise
-        finally:
-            self._interruption = None
-            interruption.end()
-
-
-STEERING = Key[Mailbox]("steering")
-
-
 class RunControl:
     """What a run shares with those who control it: the handle that started it, and other processes."""
 
     def __init__(self, run_id: str, depth: int = 0, steerable: frozenset[str] | None = None) -> None:
         self.run_id = run_id
-        self.mailbox: Mailbox = Mailbox(depth)
+        self.depth = depth  # of the agent that is steered
         self.steerable = steerable
+        self.open = True  # whether it can be steered, as it is not about to end
+        self.arriving: set[asyncio.Future[bool]] = set()  # what is being posted, and the run takes in before it ends
         self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled: bool = False
         self.withdrawn = False  # whether it stops, when its task is cancelled, as if its process had ended
@@ -249,6 +176,8 @@ class RunControl:
         self.whole: list[tuple[tuple[Message, ...], ...]] = []  # messages as they are posted from here, and as they are
         self.readers: list[Unread] = []  # those that follow the run since before it was opened
         self._inbox: Inbox | None = None
+        self._acts: deque[SteeringAct] = deque()
+        self._interruption: Interruption | None = None  # of what a redirect cancels
         self._driving: Interruption | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading: asyncio.Future[None] | None = None  # held, or it could be collected
@@ -297,7 +226,47 @@ class RunControl:
     def _begin_reading(self) -> None:
         self._reading = asyncio.ensure_future(self.read_posted())
 
-    # -- from elsewhere --------------------------------------------------------------------------------------------
+    # -- steering ------------------------------------------------------------------------------------------------
+
+    def put(self, act: SteeringAct) -> bool:
+        """Add an act, unless the run ends; a ``"redirect"`` also ends what is `interrupted` by it."""
+        if self.open:
+            self._acts.append(act)
+            if act.verb == "redirect" and self._interruption is not None:
+                self._interruption.interrupt()
+        return self.open
+
+    async def expect(self, arriving: "asyncio.Future[bool]") -> bool:
+        """Have the run take in what is being posted to it before it ends; return whether it was posted."""
+        self.arriving.add(arriving)
+        arriving.add_done_callback(self.arriving.discard)
+        return await asyncio.shield(arriving)
+
+    def take(self, verbs: tuple[str, ...]) -> SteeringAct | None:
+        for act in self._acts:
+            if act.verb in verbs:
+                self._acts.remove(act)
+                return act
+        return None
+
+    @property
+    def has_redirect(self) -> bool:
+        return any(act.verb == "redirect" for act in self._acts)
+
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Cancel the block, and nothing else, when the run is redirected."""
+        self._interruption = interruption = Interruption()
+        try:
+            yield
+        except asyncio.CancelledError as error:
+            if not interruption.end(error):
+                raise
+        finally:
+            self._interruption = None
+            interruption.end()
+
+    # -- from elsewhere ------------------------------------------------------------------------------------------
 
     def receive(self, number: int, posted: PostedCancel | PostedMessages, end: int) -> bool:
         """Do what others have posted, unless the run has ended since, with this entry; return whether it waits."""
@@ -315,7 +284,7 @@ class RunControl:
             if self._driving is not None:
                 self._driving.interrupt()
         else:
-            self.mailbox.put(act)
+            self.put(act)
         return not at_once
 
     def _act_of(self, number: int, posted: PostedCancel | PostedMessages) -> SteeringAct:
@@ -335,3 +304,7 @@ class RunControl:
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
         """Let the task be cancelled no more; return whether an error that ended the run cancels only the run."""
         return self._driving is not None and self._driving.end(error)
+
+
+STEERING = Key[RunControl]("steering")
+"""How the agent of a run is steered; absent if nobody can."""

@@ -12,6 +12,7 @@ from ziggurat.core.codec import decode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.event import Event, Skipped
 from ziggurat.core.settings import implements
+from ziggurat.core.tasks import first_of
 from ziggurat.journal.entries import ConversationReader
 from ziggurat.journal.rows import known_run, lines_of, read_rows
 from ziggurat.journal.store import LiveMessages, LiveReader, Store, SupportsChangeSignal, run_log
@@ -151,16 +152,7 @@ class _Follower:
             waits.append(self._changed(seconds))
         if self._live is not None:
             waits.append(self._live.wait(seconds))
-        tasks = [asyncio.ensure_future(each) for each in waits]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in tasks:
-            if not task.cancelled():
-                task.result()  # it may have failed
+        await first_of(*waits)
 
     async def _changed(self, seconds: float) -> None:
         await cast("SupportsChangeSignal", self._store).changed(run_log(self._run_id), self._read, seconds)

@@ -377,7 +377,7 @@ class Opener:
                 control = RunControl(run_id, steerable=self.steerable)
             scope[INBOX] = self._new_inbox if control is None else control.inbox
             if control is not None:
-                control.inboxes, scope[STEERING] = runs, control.mailbox
+                control.inboxes, scope[STEERING] = runs, control
         if writer is not None:
             scope[SESSION_WRITER], scope[SESSION_ID] = writer, writer.id
             scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)

@@ -14,7 +14,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode
 from ziggurat.core.context import Key
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
-from ziggurat.core.tasks import ring
+from ziggurat.core.tasks import first_of, ring
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogInfo, Store, run_log
@@ -268,12 +268,7 @@ class Runs:
             left = POLL if at is None else at - clock.now()
             if left <= 0:
                 return seen
-            waits = [asyncio.ensure_future(self._begun(run_id, POLL)), asyncio.ensure_future(clock.sleep(left))]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for each in waits:
-                    each.cancel()
+            await first_of(self._begun(run_id, POLL), clock.sleep(left))
 
     async def _begun(self, run_id: str, seconds: float) -> bool:
         """Wait until a run is in progress in this process, at most for some seconds; return whether it is."""

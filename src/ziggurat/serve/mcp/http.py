@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ziggurat.core import jsonrpc
+from ziggurat.core.tasks import end_all
 from ziggurat.mcp import wire
 from ziggurat.mcp.headers import HeaderOf, mirrored, read_value
 from ziggurat.serve import guard, sse
@@ -69,8 +70,7 @@ class _Exchange:
                 return
             await asyncio.wait([working], timeout=1.0)  # the server ends, which the work learns of as well
             status, answer = self._answer(working)
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
+            await end_all([writing])
             if answer is None and self.place:
                 await self._begin()
             if self._began or self._queue:
@@ -79,9 +79,7 @@ class _Exchange:
             else:
                 await _reply(answer, status)(scope, receive, send)
         finally:
-            for task in (working, writing):
-                task.cancel()
-            await asyncio.gather(working, writing, return_exceptions=True)
+            await end_all([working, writing])
 
     def _answer(self, working: "asyncio.Future[Json]") -> tuple[int, jsonrpc.Message | None]:
         """Return the answer, and its status; none if the request was cancelled, or the client is to come back."""

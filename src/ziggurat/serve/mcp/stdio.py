@@ -19,6 +19,7 @@ from ziggurat.core.jsonrpc import (
     read,
     write,
 )
+from ziggurat.core.tasks import end_all
 from ziggurat.mcp.wire import LEGACY
 from ziggurat.serve.guard import MAX_BODY
 from ziggurat.serve.mcp.caller import Params, Session
@@ -101,9 +102,7 @@ class Connection:
                 self._methods.agents.closing.close()
             if self._working:
                 await asyncio.wait(self._working.values(), timeout=_GRACE)
-        for task in list(self._working.values()):
-            task.cancel()
-        await asyncio.gather(*self._working.values(), return_exceptions=True)
+        await end_all([*self._working.values()])
         await self._methods.agents.drain()
 
 

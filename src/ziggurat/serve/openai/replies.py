@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import RunExists, ZigguratError
+from ziggurat.core.tasks import end_all
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation
@@ -87,8 +88,7 @@ class Reply:
                 reply = Response(body, 200, {_RUN: self._conversation.id.run_id}, "application/json")
                 await reply(scope, receive, send)
         finally:
-            answering.cancel()
-            await asyncio.gather(answering, return_exceptions=True)
+            await end_all([answering])
 
     async def _answer(self) -> bytes:
         answered = await self._conversation.answer(self._stream_piece if self._stream else self._whole.say)

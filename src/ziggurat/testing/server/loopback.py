@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.tasks import end_all, first_of
 from ziggurat.testing.server.types import Ending, HttpResponse, ReceivedRequest, Wait, error_answer
 
 _TURNS = 6
@@ -175,9 +176,7 @@ class LoopbackServer:
             await asyncio.sleep(0)  # connections just accepted must be set up before the server closes
         self._server.close()
         still_open = list(self._open)
-        for connection in still_open:
-            connection.task.cancel()
-        await asyncio.gather(*(connection.task for connection in still_open), return_exceptions=True)
+        await end_all([connection.task for connection in still_open])
         for connection in still_open:
             connection.writer.transport.abort()  # also what is not sent yet
         await self._server.wait_closed()
@@ -296,10 +295,4 @@ class LoopbackServer:
             return
         released = self._released
         over = released.wait() if piece.seconds is None else self._clock.sleep(piece.seconds)
-        tasks = [asyncio.ensure_future(over), asyncio.ensure_future(connection.reader.ended.wait())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await first_of(over, connection.reader.ended.wait())
