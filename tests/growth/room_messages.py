@@ -104,7 +104,7 @@ def _taken(items: list[InboxItem]) -> None:
             raise NotImplementedError
 
     async def work() -> None:
-        inbox = Inbox(Inboxes(), "r", LocalJournal(), RunControl("r").receive)
+        inbox = Inbox(Inboxes(), "r", LocalJournal(), RunControl("r", Inboxes()).receive)
         for item in items:
             sent = next(await inbox.events("paid", "flow/event"))
             assert sent.number == item.number

@@ -12,6 +12,7 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.store import run_log
 from ziggurat.runs import stored
 from ziggurat.runs.control import EventBroadcast, RunControl
+from ziggurat.runs.runs import Runs
 from ziggurat.runs.stored import DrivenRuns
 from ziggurat.stores import InMemoryStore, Send
 from ziggurat.testing import run_until_idle
@@ -48,7 +49,7 @@ async def test_the_last_reader_may_leave_at_any_moment_of_the_end(turns: int, mo
     wrong(store).live = live
     runs = DrivenRuns(store, lambda: None)
     journal = LocalJournal()
-    control = RunControl("r")
+    control = RunControl("r", Runs(store))
     control.follow(EventBroadcast(journal, root().emit, pieces=True, recorded=()))
     runs.begin(control)
     live.readers = [run_log("r")]

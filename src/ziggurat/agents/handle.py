@@ -17,6 +17,7 @@ from ziggurat.runs.drive import partial_of
 from ziggurat.runs.options import Environment, Prompt, user_messages
 
 if TYPE_CHECKING:
+    from ziggurat.journal.store import LogInfo
     from ziggurat.runs.control import SubscribedItem
 
 
@@ -105,7 +106,7 @@ class RunHandle(Generic[Out]):
                 self._at_once = False
                 self._task.uncancel()
                 await sending.post_cancel(self._runs, self._newest, after_step=False)
-            again, self._control = True, RunControl(self._newest, steerable=self._opener.steerable)
+            again, self._control = True, self._opener.control(self._newest)
 
     async def _drive_once(self, driving: Driving, again: bool) -> AgentRun:
         control = self._control
@@ -160,7 +161,7 @@ class RunHandle(Generic[Out]):
         waits = self._task.done() and not self._driving.joined and isinstance(run.stop, stops.Suspended)
         if waits and await self._went_on():
             if self._task.done():  # no other caller was quicker
-                self._control = RunControl(self._newest, steerable=self._opener.steerable)
+                self._control = self._opener.control(self._newest)
                 self._task = asyncio.get_running_loop().create_task(self._drive(self._driving, again=True))
             run = await asyncio.shield(self._task)
         return run
@@ -173,28 +174,25 @@ class RunHandle(Generic[Out]):
 
     async def _follow(self) -> AgentRun[Out]:
         while True:
-            run_id = await self._find_newest()
-            async for _ in self._runs.subscribe(run_id, 0, live=False):
-                pass
-            info = await self._runs.newest(run_id)
-            if info is None or (info.id == run_id and info.status != "running"):
-                run = await self._starter.drive_apart(lambda: self._opener.answer(self._newest), "read")
-                if info is None or not _goes_on_by_itself(run):
-                    return run
-                await self._runs.continued(run_id, info.count)
+            info = await self._find_newest()
+            run = await self._starter.drive_apart(lambda: self._opener.answer(self._newest), "read")
+            if info is None or not (_goes_on_by_itself(run) or isinstance(run.stop, stops.Continued)):
+                return run
+            await self._runs.continued(info.id, info.count)  # at once, if it has gone on since
 
-    async def _find_newest(self) -> str:
-        """Return the id of the run that goes on, or was the last to end."""
+    async def _find_newest(self) -> "LogInfo | None":
+        """Find the run that goes on, or was the last to end."""
         info = await self._runs.newest(self._newest)
         self._newest = self._newest if info is None else info.id
-        return self._newest
+        return info
 
     @verb
     async def status(self) -> RunStatus:
         """Read what is on record of the run so far; one that was just started is waited for until it is on record."""
         if self._control is not None:
             await self.recorded()
-        return await read_status(self._opener, await self._find_newest())
+        await self._find_newest()
+        return await read_status(self._opener, self._newest)
 
     def events(self, *, after: int = 0) -> "AsyncGenerator[SubscribedItem, None]":
         """Follow the run until it ends or waits, from its start or after a given entry::

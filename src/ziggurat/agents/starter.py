@@ -123,7 +123,7 @@ class Starter:
         around = None if ambient is None or detached or request is None else ambient
         outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
         run_id = options.run_id or (options.environment.ids() if around is None else around.run_id)
-        control = RunControl(run_id, 0 if outer is None else outer.depth + 1, self.opener.steerable)
+        control = self.opener.control(run_id, 0 if outer is None else outer.depth + 1)
         if around is not None:
             control.recorded.set()  # it becomes a part of that run
 

@@ -196,7 +196,7 @@ class Worker(Generic[Out]):
         return len(claiming.result())
 
     def _start(self, claim: Claim, pause: float) -> None:
-        driven = _Driven(claim, RunControl(claim.log.partition(":")[2], steerable=self._starter.opener.steerable))
+        driven = _Driven(claim, self._starter.opener.control(claim.log.partition(":")[2]))
         task = asyncio.create_task(self._drive(driven, pause))
         self._driven[task] = driven
         task.add_done_callback(self._driven.pop)

@@ -144,6 +144,7 @@ class Context(Struct, frozen=True, eq=False):
         frozen: The checked call, the only one that the tool function at the bottom may run; None inside an agent.
         charges: What the parts of a call have cost that is recorded as a whole, as a model's is; None in calls whose
             parts are recorded one by one.
+        is_entered: Whether the checks and hooks of this call are passed, so that only the service itself is called.
         tries: The number of earlier tries of this same call.
     """
 
@@ -154,7 +155,7 @@ class Context(Struct, frozen=True, eq=False):
     frozen: object = None
     charges: "Charges | None" = None
     _used: dict[str | int, Any] = field(default_factory=dict)  # in this entry: counts by name, states by id of owner
-    _entered: bool = False
+    is_entered: bool = False
     tries: int = 0
 
     def under(self, name: str) -> "Context":
@@ -173,13 +174,10 @@ class Context(Struct, frozen=True, eq=False):
         return Context(f"{self.path}/{name}", self.emit, self.watch, self.scope, self.frozen, self.charges)
 
     def charging(self, charges: "Charges | None" = None) -> "Context":
-        (
-            """Return a context for the parts of this call, which is recorded as a whole.
+        """Return a context for the parts of this call, which is recorded as a whole.
 
         `charges` collects what they cost; by default it is forgotten.
         """
-            ""
-        )
         return replace(self, charges=charges or Charges())
 
     def again(self) -> "Context":
@@ -337,11 +335,6 @@ class Context(Struct, frozen=True, eq=False):
         if known is None:
             known = self._used[id(owner)] = (owner, factory())  # with the owner, so that its id is not reused
         return known[1]
-
-    @property
-    def is_entered(self) -> bool:
-        """Whether the checks and hooks of this call are passed, so that only the service itself is called."""
-        return self._entered
 
     @property
     def clock(self) -> Clock:

@@ -119,15 +119,12 @@ def _zone(name: str) -> tzinfo:
 def due_ticks(
     recurrence: Every | Cron, after: datetime, until: datetime, *, limit: PositiveInt = 1000
 ) -> list[datetime]:
-    (
-        """Return the ticks after a time and until another one, in order, in UTC; of more than `limit`, the first.
+    """Return the ticks after a time and until another one, in order, in UTC; of more than `limit`, the first.
 
     >>> first = datetime(2026, 1, 1, tzinfo=UTC)
     >>> [f"{tick:%H:%M}" for tick in due_ticks(every(hours=6), first, first + timedelta(days=1))]
     ['06:00', '12:00', '18:00', '00:00']
     """
-        ""
-    )
     if after.tzinfo is None or until.tzinfo is None:
         raise ConfigurationError("after and until need a time zone, such as datetime.now(UTC) has")
     ticks: list[datetime] = []

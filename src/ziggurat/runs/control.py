@@ -162,7 +162,7 @@ class SteeringAct(Struct, frozen=True, eq=False):
 class RunControl:
     """What a run shares with those who control it: the handle that started it, and other processes."""
 
-    def __init__(self, run_id: str, depth: int = 0, steerable: frozenset[str] | None = None) -> None:
+    def __init__(self, run_id: str, inboxes: Inboxes, depth: int = 0, steerable: frozenset[str] | None = None) -> None:
         self.run_id = run_id
         self.depth = depth  # of the agent that is steered
         self.steerable = steerable
@@ -171,10 +171,10 @@ class RunControl:
         self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled: bool = False
         self.withdrawn = False  # whether it stops, when its task is cancelled, as if its process had ended
-        self.inboxes: Inboxes | None = None
         self.broadcast: EventBroadcast | None = None
         self.whole: list[tuple[tuple[Message, ...], ...]] = []  # messages as they are posted from here, and as they are
         self.readers: list[Unread] = []  # those that follow the run since before it was opened
+        self._inboxes = inboxes
         self._inbox: Inbox | None = None
         self._acts: deque[SteeringAct] = deque()
         self._interruption: Interruption | None = None  # of what a redirect cancels
@@ -203,8 +203,7 @@ class RunControl:
 
     def inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
         if self._inbox is None:
-            assert self.inboxes is not None  # set when the run is opened
-            self._inbox = Inbox(self.inboxes, run_id, journal, self.receive)
+            self._inbox = Inbox(self._inboxes, run_id, journal, self.receive)
         return self._inbox
 
     async def read(self) -> None:

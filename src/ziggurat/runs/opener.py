@@ -127,7 +127,14 @@ class Opener:
         self.path: str = escaped(name)
         self._agent = agent
         self._parts = parts
-        self._new_inbox = runs.new_inbox  # one for all runs
+
+    def control(self, run_id: str, depth: int = 0) -> RunControl:
+        """Return the control of a run; at a depth below the agent at its root, if that is steered."""
+        return RunControl(run_id, self.runs, depth, self.steerable)
+
+    def _new_inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
+        """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
+        return self.control(run_id).inbox(run_id, journal)
 
     def open(self, request: AgentRequest | None, options: RunOptions) -> Awaitable[Opening]:
         """Open a new run, or the one that has the id in the options; without a request that must exist."""
@@ -171,13 +178,19 @@ class Opener:
         fingerprint: str,
         writer: SessionWriter | None = None,
     ) -> Opening:
-        conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
-        if writer is not None:
-            request, conditions = writer.request, writer.conditions(conditions, self.runs.store)
-        at = options.clock.now()
-        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions, agent=self.name)
+        request = request if writer is None else writer.request
+        opened = self._first_entry(request, options, run_id, writer)
         journal = await self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
         return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
+
+    def _first_entry(
+        self, request: AgentRequest, options: RunOptions, run_id: str, writer: SessionWriter | None = None
+    ) -> Opened:
+        conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
+        if writer is not None:
+            conditions = writer.conditions(conditions, self.runs.store)
+        at = options.clock.now()
+        return Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions, agent=self.name)
 
     def _check_same(self, info: LogInfo, fingerprint: str) -> None:
         if info.agent and info.agent != self.name:
@@ -187,10 +200,8 @@ class Opener:
 
     async def submit(self, request: AgentRequest, options: RunOptions, due: float, priority: int) -> str:
         """Store a run that nobody drives yet, unless it exists; return its id."""
-        run_id, at, labels, grants = _new_id(options), options.clock.now(), options.labels, options.grants
-        conditions = None if grants is None else RunConditions(tuple(sorted(grants)))
-        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions, agent=self.name)
-        entries, fingerprint = [self.screened_entry(opened)], digest(request)
+        run_id, fingerprint = _new_id(options), digest(request)
+        entries = [self.screened_entry(self._first_entry(request, options, run_id))]
         try:
             await self.runs.plant(run_id, self.name, entries, fingerprint=fingerprint, due=due, priority=priority)
         except RunExists:
@@ -224,8 +235,7 @@ class Opener:
             # Before anything is held: decisions are redacted as they are recorded, also those that were posted.
             self._screen(journal)
             clock = options.clock
-            control = options.control or RunControl(run_id, steerable=self.steerable)
-            control.inboxes = self.runs
+            control = options.control or self.control(run_id)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             opened = journal.entries[0]
@@ -374,10 +384,11 @@ class Opener:
         if runs is not None:
             # Others can reach only a run that is kept, or whose id they know; the rest are spared the cost.
             if control is None and (runs.keeps_ended or has_id):
-                control = RunControl(run_id, steerable=self.steerable)
-            scope[INBOX] = self._new_inbox if control is None else control.inbox
-            if control is not None:
-                control.inboxes, scope[STEERING] = runs, control
+                control = self.control(run_id)
+            if control is None:
+                scope[INBOX] = self._new_inbox
+            else:
+                scope[INBOX], scope[STEERING] = control.inbox, control
         if writer is not None:
             scope[SESSION_WRITER], scope[SESSION_ID] = writer, writer.id
             scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)

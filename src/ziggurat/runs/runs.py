@@ -9,7 +9,6 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode
 from ziggurat.core.context import Key
@@ -236,10 +235,6 @@ class Runs:
         """Return the items of a run's inbox numbered higher than `after`, in order; without data if it is forged."""
         return self._inboxes.get(run_id, [])[after:]
 
-    def new_inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
-        """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
-        return Inbox(self, run_id, journal, RunControl(run_id).receive)
-
     def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
         return self._follow(run_id, self._find(run_id), after)
@@ -256,7 +251,7 @@ class Runs:
         return True
 
     async def due(self, run_id: str, clock: Clock, seen: int) -> int:
-        """Wait until a run that waits can go on, at its time or with an item after the last seen; return the last one."""
+        """Wait until a run that waits can go on, at its time or by an item after the last seen; return the last one."""
         count, at = 0, None
         while True:
             info, items = await self.find(run_id), await self.inbox(run_id, seen)
