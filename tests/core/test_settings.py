@@ -103,6 +103,7 @@ def refusal(annotation: object, value: object) -> str:
         (Mapping[str, Any], [{}, {"a": 1}], [[], None, {1: 1}]), (dict[str, PositiveInt], [{"a": 1}], [{"a": 0}]),
         (tuple[str, PositiveInt], [("a", 1)], [("a",), ("a", 0), ["a", 1], ("a", 1, 2)]),
         (Mapping[Any, Any], [{}, {1: 1}], [[]]),
+        (Annotated[Sequence[int] | None, Meta(min_length=1)], [[1], None], [[], ["a"]]),
         (Annotated[Decimal, Meta(gt=0)], [Decimal("0.1")], [Decimal(0), Decimal("NaN"), Decimal("sNaN")]),
         (Annotated[str, Meta(pattern=r"^[a-z]+\Z", title="name of a to z")], ["a"], ["", "A", "a\n"]),
         (Annotated[Gate | None, Meta(title="gate, open or shut")], [Gate(), None], [3]),

@@ -18,12 +18,13 @@ import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Set
 from decimal import Decimal
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.similar import similar
@@ -82,32 +83,55 @@ _BOUNDS: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
 )
 
 
-class ValueRule(NamedTuple):
-    """The values that an annotation allows, as a predicate and in words."""
+class ValueRule(Struct, frozen=True):
+    """The values that an annotation allows, and the words for them."""
 
-    allows: Callable[[Any], bool]
     words: str
-    item: "ValueRule | None" = None
+    kind: Any = object  # a class, or several
+    holds: Callable[[Any], bool] | None = None
+    items: tuple["ValueRule", ...] = ()  # one for all items, those for keys and values, or one for each item
+    each: bool = False
+    either: tuple["ValueRule", ...] = ()  # of which one allows the value
     secret: bool = False
 
+    def allows(self, value: Any) -> bool:
+        fits = isinstance(value, self.kind)
+        for rule in self.either:
+            if fits := rule.allows(value):
+                break
+        if not fits or (self.holds is not None and not self.holds(value)):
+            return False
+        if not self.items:
+            return True
+        if isinstance(value, (str, bytes)):
+            return False
+        if self.each:
+            return len(value) == len(self.items) and all(map(ValueRule.allows, self.items, value))
+        if isinstance(value, Mapping) and len(self.items) == 2:
+            return all(map(self.items[0].allows, value)) and all(map(self.items[1].allows, value.values()))
+        # The items of an iterator are not looked at, since that would consume them.
+        return not isinstance(value, Collection) or all(map(self.items[0].allows, value))
 
-ANYTHING = ValueRule(lambda value: True, "anything")
+    @property
+    def item(self) -> "ValueRule | None":
+        """The rule for all items; None if there is none."""
+        if len(self.items) == 1 and not self.each:
+            return self.items[0]
+        return next((rule.item for rule in self.either if rule.item is not None), None)
 
 
-def _of_class(kind: type, words: str) -> ValueRule:
-    return ValueRule(lambda value: isinstance(value, kind), words)
-
+ANYTHING = ValueRule("anything")
 
 _FIXED: dict[Any, ValueRule] = {
     **dict.fromkeys((Any, object), ANYTHING),
-    **dict.fromkeys((None, types.NoneType), _of_class(types.NoneType, "None")),
-    bool: _of_class(bool, "True or False"),
-    type: _of_class(type, "a class"),
-    Callable: ValueRule(callable, "a function"),
+    **dict.fromkeys((None, types.NoneType), ValueRule("None", types.NoneType)),
+    bool: ValueRule("True or False", bool),
+    type: ValueRule("a class", type),
+    Callable: ValueRule("a function", Callable),
     # Files are no instances of the classes of `typing`.
     **dict.fromkeys(
         (typing.IO, typing.TextIO, typing.BinaryIO),
-        ValueRule(lambda value: hasattr(value, "write") and not isinstance(value, type), "an open file"),
+        ValueRule("an open file", holds=lambda value: hasattr(value, "write") and not isinstance(value, type)),
     ),
 }
 """The rules of types that have neither bounds nor items."""
@@ -150,63 +174,52 @@ def outer_rule(kind: Any) -> ValueRule:
 
 def _rule(annotation: Any) -> ValueRule:
     kind, args = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
-    if kind is Annotated:
-        return _annotated(args[0], [each for each in args[1:] if isinstance(each, Meta)])
-    if kind is typing.Union or kind is types.UnionType:
-        return _either([_rule(each) for each in args])
-    if kind is typing.Literal:
-        *first, last = map(repr, args)
-        words = f"{', '.join(first)} or {last}" if first else last
-        return ValueRule(lambda value: type(value) in map(type, args) and value in args, words)
+    match kind:
+        case typing.Annotated:
+            return _annotated(args[0], [each for each in args[1:] if isinstance(each, Meta)])
+        case typing.Union | types.UnionType:
+            return _either([_rule(each) for each in args])
+        case typing.Literal:
+            *first, last = map(repr, args)
+            words = f"{', '.join(first)} or {last}" if first else last
+            return ValueRule(words, holds=lambda value: type(value) in map(type, args) and value in args)
     if kind in _NOUNS:
         return _annotated(kind, [])
     if kind in _FIXED:
-        return ANYTHING if any(isinstance(each, TypeVar) for each in args) else _FIXED[kind]
+        return ANYTHING if kind is type and any(isinstance(each, TypeVar) for each in args) else _FIXED[kind]
     if not isinstance(kind, type):
         return ANYTHING
     if is_protocol(kind):
         return _of_protocol(kind)
     if args and issubclass(kind, Iterable):
         return _of_items(
-            kind, [_rule(each) for each in args if each is not ...], fixed=kind is tuple and ... not in args
+            kind, [_rule(each) for each in args if each is not ...], each=kind is tuple and ... not in args
         )
-    return _of_class(kind, _a(_COLLECTIONS.get(kind) or kind.__name__))
+    return ValueRule(_a(_COLLECTIONS.get(kind) or kind.__name__), kind)
 
 
 def _of_protocol(kind: type) -> ValueRule:
     if "__call__" not in vars(kind):
-        has_methods = any(callable(each) for name, each in vars(kind).items() if not name.startswith("_"))
-        return ValueRule(lambda value: implements(value, kind), _a(kind.__name__)) if has_methods else ANYTHING
+        return ValueRule(_a(kind.__name__), holds=partial(implements, protocol=kind)) if _methods(kind) else ANYTHING
     called = inspect.signature(vars(kind)["__call__"])
     names = list(called.parameters)[1:]
     keywords = any(each.kind is each.KEYWORD_ONLY for each in called.parameters.values())
     how = "an async callable" if is_awaited(vars(kind)["__call__"]) else "a callable"
 
-    def allows(value: object) -> bool:
-        return callable(value) and not isinstance(value, type) and (keywords or takes(value, len(names)))
+    def holds(value: object) -> bool:
+        return not isinstance(value, type) and (keywords or takes(value, len(names)))
 
-    return ValueRule(allows, f"{_a(kind.__name__)}, {how} ({', '.join(each.removesuffix('_') for each in names)})")
+    words = f"{_a(kind.__name__)}, {how} ({', '.join(each.removesuffix('_') for each in names)})"
+    return ValueRule(words, Callable, holds)
 
 
-def _of_items(kind: type, items: list[ValueRule], *, fixed: bool) -> ValueRule:
-    """Return the rule of several values; those of an iterator are not looked at, since that would consume them."""
-
-    def allows(value: Any) -> bool:
-        if not isinstance(value, kind) or isinstance(value, (str, bytes)):
-            return False
-        if fixed:
-            return len(value) == len(items) and all(item.allows(each) for item, each in zip(items, value, strict=True))
-        if isinstance(value, Mapping) and len(items) == 2:
-            return all(map(items[0].allows, value)) and all(map(items[1].allows, value.values()))
-        return not isinstance(value, Collection) or all(map(items[0].allows, value))
-
-    if fixed:
-        return ValueRule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
+def _of_items(kind: type, items: list[ValueRule], *, each: bool) -> ValueRule:
+    if each:
+        return ValueRule(f"a tuple of {' and '.join(item.words for item in items)}", kind, items=(*items,), each=True)
     names = ("item",) if len(items) == 1 else ("key", "value")
-    each = [f"each {name} {rule.words}" for name, rule in zip(names, items, strict=False) if rule is not ANYTHING]
+    parts = [f"each {name} {rule.words}" for name, rule in zip(names, items, strict=False) if rule is not ANYTHING]
     words = f"a {_COLLECTIONS.get(kind, 'list' if len(items) == 1 else 'mapping')}"
-    item = items[0] if len(items) == 1 else None
-    return ValueRule(allows, f"{words}, {' and '.join(each)}" if each else words, item)
+    return ValueRule(f"{words}, {' and '.join(parts)}" if parts else words, kind, items=(*items,))
 
 
 def _either(rules: list[ValueRule]) -> ValueRule:
@@ -215,16 +228,7 @@ def _either(rules: list[ValueRule]) -> ValueRule:
     rules = sorted(rules, key=lambda rule: rule.words == "None")
     words = list(dict.fromkeys(rule.words for rule in rules))
     separator = ", or " if any("," in each for each in words) else " or "
-    item = next((rule.item for rule in rules if rule.item is not None), None)
-    checks = [rule.allows for rule in rules]
-
-    def allows(value: object) -> bool:
-        for check in checks:  # noqa: SIM110 - a generator takes twice as long
-            if check(value):
-                return True
-        return False
-
-    return ValueRule(allows, separator.join(words), item, any(rule.secret for rule in rules))
+    return ValueRule(separator.join(words), either=(*rules,), secret=any(rule.secret for rule in rules))
 
 
 def _annotated(kind: Any, metas: list[Meta]) -> ValueRule:
@@ -236,22 +240,20 @@ def _annotated(kind: Any, metas: list[Meta]) -> ValueRule:
         bounds = [(holds, found[name], words) for name, holds, words in _BOUNDS if name in found]
         rule = _of_number(kind, title, bounds, infinite="infinite" in extra)
     elif kind in (str, bytes):
-        rule = _of_class(kind, _a(title or _NOUNS[kind]))
+        rule = ValueRule(_a(title or _NOUNS[kind]), kind)
     else:
         rule = _rule(kind)
-        rule = rule._replace(words=_a(title)) if title and rule is not ANYTHING else rule
+        rule = replace(rule, words=_a(title)) if title and rule is not ANYTHING else rule
     if found.keys() & {"min_length", "max_length", "pattern"}:
         rule = _of_length(rule, kind, metas)
     if "description" in found:
-        rule = rule._replace(words=f"{rule.words}, {found['description']}")
-    return rule._replace(secret="secret" in extra)
+        rule = replace(rule, words=f"{rule.words}, {found['description']}")
+    return replace(rule, secret=True) if "secret" in extra else rule
 
 
 def _of_number(kind: type, title: str | None, bounds: list[Any], *, infinite: bool) -> ValueRule:
-    classes: Any = (int, float) if kind is float else kind
-
-    def allows(value: Any) -> bool:
-        if not isinstance(value, classes) or isinstance(value, bool):
+    def holds(value: Any) -> bool:
+        if isinstance(value, bool):
             return False
         try:
             finite = kind is int or isfinite(value)
@@ -260,31 +262,30 @@ def _of_number(kind: type, title: str | None, bounds: list[Any], *, infinite: bo
         return (finite or infinite) and all(holds(value, bound) for holds, bound, _ in bounds)
 
     if [words for _, _, words in bounds] == [" of at least", " up to"]:
-        return ValueRule(allows, f"a {title or _NOUNS[kind]} from {bounds[0][1]:g} to {bounds[1][1]:g}")
-    words = " and".join(f"{words} {bound:g}" for _, bound, words in bounds)
-    return ValueRule(allows, f"a {title or _NOUNS[kind]}{words.replace(' of', ',', 1) if title else words}")
+        words = f" from {bounds[0][1]:g} to {bounds[1][1]:g}"
+    else:
+        words = " and".join(f"{words} {bound:g}" for _, bound, words in bounds)
+        words = words.replace(" of", ",", 1) if title else words
+    return ValueRule(f"a {title or _NOUNS[kind]}{words}", (int, float) if kind is float else kind, holds)
 
 
 def _of_length(rule: ValueRule, kind: Any, metas: list[Meta]) -> ValueRule:
     if kind is not str:
-        return rule._replace(
-            allows=lambda value: rule.allows(value) and (not isinstance(value, Collection) or len(value) > 0),
-            words=f"{rule.words}, at least one",
-        )
+        words = f"{rule.words}, at least one"
+        return replace(rule, words=words, holds=lambda value: not isinstance(value, Collection) or len(value) > 0)
     annotation = Annotated[(str, *metas)]
     blank = all(meta.min_length is None for meta in metas)
 
-    def allows(value: object) -> bool:
-        if not isinstance(value, str) or not (blank or value.strip()):
-            return False
+    def holds(value: str) -> bool:
         try:
             msgspec.convert(value, annotation)
         except msgspec.ValidationError:
             return False
-        return True
+        return blank or bool(value.strip())
 
     longest = [f" of at most {meta.max_length} characters" for meta in metas if meta.max_length is not None]
-    return rule._replace(allows=allows, words=f"{rule.words}{''.join(longest)}{'' if blank else ' that is not empty'}")
+    words = f"{rule.words}{''.join(longest)}{'' if blank else ' that is not empty'}"
+    return replace(rule, words=words, holds=holds)
 
 
 def _a(name: str) -> str:
@@ -438,9 +439,10 @@ class Settings:
             for each in reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,):
                 space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__
                 annotations: dict[str, object] = getattr(each, "__annotations__", {})
-                declared = [name for name in self._names if name.lstrip("*") in annotations]
-                rules |= {name: rule_of(annotations[name.lstrip("*")], space) for name in declared}
-        return {name: rule for name, rule in rules.items() if rule is not ANYTHING}
+                for name in self._names:
+                    if (declared := name.lstrip("*")) in annotations:
+                        rules[name] = rule_of(annotations[declared], space)
+        return rules
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
