@@ -68,21 +68,18 @@ class Environment(CheckedStruct, frozen=True, eq=False):
     probe: Callable[[str, str], None] | None = None
 
     def values(self) -> dict[Key[Any], Any]:
-        values: dict[Key[Any], Any] = {}
-        if self.clock is not SYSTEM_CLOCK:
-            values[CLOCK] = self.clock
-        if self.ids is not new_id:
-            values[IDS] = self.ids
-        if self.random is not None:
-            values[RANDOM] = self.random
-        if self.max_depth != MAX_DEPTH:
-            values[MAX_DEPTH_KEY] = self.max_depth
-        if self.permission_log is not None:
-            values[PERMISSION_LOG] = self.permission_log
-        return values
+        given = {name: getattr(self, name) for name in _KEYS}
+        return {_KEYS[name]: value for name, value in given.items() if value is not getattr(SYSTEM, name)}
 
 
 SYSTEM = Environment()
+_KEYS: dict[str, Key[Any]] = {
+    "clock": CLOCK,
+    "ids": IDS,
+    "random": RANDOM,
+    "max_depth": MAX_DEPTH_KEY,
+    "permission_log": PERMISSION_LOG,
+}
 
 
 class RunOptions(Struct, frozen=True, eq=False):
@@ -119,13 +116,7 @@ class RunOptions(Struct, frozen=True, eq=False):
         """Return the options of a run that a call opens in a context that is part of no run."""
         scope, emit, environment = ctx.scope, self.emit, self.environment
         if environment is SYSTEM:
-            environment = Environment(
-                scope.get(CLOCK) or SYSTEM_CLOCK,
-                scope.get(IDS) or new_id,
-                scope.get(RANDOM),
-                scope.get(MAX_DEPTH_KEY) or MAX_DEPTH,
-                scope.get(PERMISSION_LOG),
-            )
+            environment = Environment(**{name: scope[key] for name, key in _KEYS.items() if key in scope})
         if ctx.emit is not SILENCE:
             emit = listening_to(NestedEvents(ctx.path, ctx.emit), () if emit is SILENCE else (emit,))
         values = {**scope, **(self.values or {})}
@@ -302,20 +293,7 @@ def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]
 
 
 def _check_history(history: Sequence[Message]) -> Sequence[Message]:
-    """Return the history, or raise if it cannot be sent to a model: each tool call needs its result."""
-    waiting: list[str] = []
-    for message in history:
-        if message.role == "tool":
-            for result in message.tool_results:
-                if result.id not in waiting:
-                    raise ConfigurationError(f"the history has a result of {result.name!r} without a call before it")
-                waiting.remove(result.id)
-        elif waiting:
-            break
-        else:
-            waiting = [call.id for call in message.tool_calls]
-    if waiting:
-        raise ConfigurationError(f"the history has tool calls without results: {', '.join(map(repr, waiting))}")
+    """Return the history, or raise if it cannot be sent to a model."""
     wrong = validate(history, SENDABLE)
     if wrong is not None:
         raise ConfigurationError(f"the history cannot be sent to a model: {wrong}")
