@@ -46,8 +46,11 @@ def test_a_request_of_parts_and_messages() -> None:
 @pytest.mark.parametrize(
     ("history", "told"),
     [
-        ([assistant(tool_call("x", id="1")), user("y")], "MissingToolResponses.*: 1"),
-        ([assistant(tool_call("x", id="1"), tool_call("y", id="2")), tool_message(ToolResult("2", "y"))], "MissingToolResponses.*: 1"),
+        ([assistant(tool_call("x", id="1")), user("y")], "MissingTool.*: 1"),
+        (
+            [assistant(tool_call("x", id="1"), tool_call("y", id="2")), tool_message(ToolResult("2", "y"))],
+            "MissingTool.*: 1",
+        ),
         ([tool_message(ToolResult("2", "y"))], "ToolBeforeAssistant.*'2'"),
         ([user("x"), assistant("y"), tool_message(ToolResult("2", "y"))], "ToolBeforeAssistant.*'2'"),
         (

@@ -47,7 +47,7 @@ async def test_the_last_reader_may_leave_at_any_moment_of_the_end(turns: int, mo
     monkeypatch.setattr(stored, "PERIOD", 0)
     store, live = InMemoryStore(), Live()
     wrong(store).live = live
-    runs = DrivenRuns(store, lambda: None)
+    runs = DrivenRuns(store)
     journal = LocalJournal()
     control = RunControl("r", Runs(store))
     control.follow(EventBroadcast(journal, root().emit, pieces=True, recorded=()))

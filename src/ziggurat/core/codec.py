@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import PurePath
 from types import GenericAlias, NoneType, UnionType
-from typing import Any, TypeVar, cast, get_args, get_origin, overload
+from typing import Any, TypeVar, get_args, get_origin, overload
 
 import msgspec
 from msgspec import Raw as Raw
@@ -46,7 +46,7 @@ def _write(value: object) -> object:
         return str(value)
     if isinstance(value, deque):
         return list(value)
-    raise NotImplementedError(without_await(value) or f"{kind.__name__} cannot be written as JSON")
+    raise TypeError(without_await(value) or f"{kind.__name__} cannot be written as JSON")
 
 
 @lru_cache(maxsize=512)
@@ -100,8 +100,6 @@ def encode(value: object, *, strict: bool = False) -> bytes:
     """Encode a value as JSON; half of a surrogate pair becomes a question mark, or a TypeError if `strict`."""
     try:
         return _encoder.encode(value)
-    except NotImplementedError as error:
-        raise TypeError(str(error)) from None
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError as error:
@@ -114,8 +112,6 @@ def plain(value: object) -> Any:
     """Return a value as plain data: dictionaries, lists, text, numbers, booleans and None."""
     try:
         return msgspec.to_builtins(value, enc_hook=_write)
-    except NotImplementedError as error:
-        raise TypeError(str(error)) from None
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
 
@@ -158,9 +154,13 @@ def decode(data: bytes | str | Raw, kind: Any) -> Any:
         raise JournalCorrupt(f"cannot read a {getattr(kind, '__name__', kind)}: {error}") from error
 
 
-def as_type(value: object, kind: type[T]) -> T:
+@overload
+def as_type(value: object, kind: type[T]) -> T: ...
+@overload
+def as_type(value: object, kind: UnionType) -> Any: ...
+def as_type(value: object, kind: Any) -> Any:
     """Return a recorded value as `kind`: decoded if it was read as raw JSON, unchanged if it was kept by reference."""
-    return decode(value, kind) if isinstance(value, Raw) else cast("T", value)
+    return decode(value, kind) if isinstance(value, Raw) else value
 
 
 def canonical(value: object, few_keys: bool = False) -> bytes:
@@ -171,8 +171,6 @@ def canonical(value: object, few_keys: bool = False) -> bytes:
             if len(plain) > _MANY_KEYS and plain.count(b'":') > _MANY_KEYS:  # at least as often as there are keys
                 return _encoder.encode(_sorted(msgspec.json.decode(plain)))
         return _sorting_encoder.encode(value)
-    except NotImplementedError as error:
-        raise TypeError(str(error)) from None
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:

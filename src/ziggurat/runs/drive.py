@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -180,7 +180,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
     record, ended = journal.find(ctx.path), journal.ended
     if record is not None and record.entered is not None:
         await report_changes(parts_of(agent), record.entered, ctx)
-    run = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
+    run = None if ended is None else as_type(ended.run, AgentRun | None)
     if run is not None:
         if ctx.emit is not SILENCE:
             await emit_recorded(run, ctx)
@@ -210,7 +210,7 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
     """Return a replayed run that did not end with an answer, as recorded, after comparing the two."""
     # `failure` is None if the replay came to an answer, because the run was cut off just before its own.
     ended = journal.last_end
-    recorded = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
+    recorded = None if ended is None else as_type(ended.run, AgentRun | None)
     waits_for_nothing = isinstance(failure, Suspend) and not failure.pending  # a RecordEnds is one
     cut_off = waits_for_nothing or (ended is not None and ended.stop == "Cancelled")
     if recorded is None:

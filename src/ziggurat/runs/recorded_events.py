@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import cast
 
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import read_output
-from ziggurat.core.codec import Raw, as_type, decode
+from ziggurat.core.codec import Raw, as_type
 from ziggurat.core.event import Event
 from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.journal.entries import (
@@ -102,7 +101,7 @@ class RecordedEvents:
             steer = as_type(entry.value, Steer)
             return Steered(path, steer.verb, steer.step)
         if path not in self._entered:
-            return replace(entry, value=_plain(entry.value))
+            return replace(entry, value=as_type(entry.value, object))
         run = as_type(entry.value, AgentRun)
         if isinstance(entry.value, Raw) and path == self._path:
             run = read_output(run, self._read)
@@ -138,28 +137,24 @@ async def subscribe(
 def _decoded(entry: JournalEntry) -> JournalEntry:
     match entry:
         case Opened():
-            request = as_type(entry.request, cast("type[AgentRequest | None]", AgentRequest | None))
-            return replace(entry, request=request, labels=_plain(entry.labels), terms=_plain(entry.terms))
+            labels, terms = as_type(entry.labels, object), as_type(entry.terms, object)
+            return replace(entry, request=as_type(entry.request, AgentRequest | None), labels=labels, terms=terms)
         case Failure():
             return replace(entry, error=as_error(entry.error), spent=_usages(entry.spent))
         case Unanswered():
             return replace(entry, spent=_usages(entry.spent))
         case Intent() if not is_tool_call(entry.path):  # of a step
-            return replace(entry, request=_plain(entry.request))
+            return replace(entry, request=as_type(entry.request, object))
         case Intent() | Pending():
             return replace(entry, request=as_type(entry.request, ToolCall))
         case Decided():
             return replace(entry, decision=decision_of(entry.decision))
         case Returned():
-            return replace(entry, value=_plain(entry.value))
+            return replace(entry, value=as_type(entry.value, object))
         case Ended():
-            return replace(entry, run=as_type(entry.run, cast("type[AgentRun | None]", AgentRun | None)))
+            return replace(entry, run=as_type(entry.run, AgentRun | None))
     return entry
 
 
 def _usages(spent: tuple[object, ...]) -> tuple[Usage, ...]:
     return tuple(usage for cost in spent if (usage := as_usage(cost)) is not None)
-
-
-def _plain(value: object) -> object:
-    return decode(value, object) if isinstance(value, Raw) else value

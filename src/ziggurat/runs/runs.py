@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -46,7 +46,7 @@ def conditions_of(opened: JournalEntry) -> RunConditions:
     """Return the conditions in the first entry of a run; a fork belongs to no session."""
     if not isinstance(opened, Opened) or opened.terms is None:
         return _NONE
-    conditions = as_type(opened.terms, cast("type[RunConditions | None]", RunConditions | None)) or _NONE
+    conditions = as_type(opened.terms, RunConditions | None) or _NONE
     return conditions if opened.forked is None else RunConditions(conditions.grants)
 
 

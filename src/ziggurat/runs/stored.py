@@ -1,7 +1,7 @@
 """StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import get_args
 
@@ -111,54 +111,41 @@ def _encoded(event: object) -> bytes:
 class DrivenRuns:
     """The runs of one store that are driven in one event loop; a poll serves all of them."""
 
-    def __init__(self, store: Store, unused: Callable[[], object]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._live: LiveMessages | None = getattr(store, "live", None)
-        self._unused = unused
         self._runs: dict[str, RunControl] = {}
         self._read: dict[str, int] = {}  # the number of the last item of a run's inbox that was read
         self._senders: dict[str, tuple[EventSender, asyncio.Task[None]]] = {}
-        self._timer: asyncio.TimerHandle | None = None
         self._polling: asyncio.Task[None] | None = None
 
     def begin(self, run: RunControl) -> None:
         self._runs[run.run_id] = run
-        if self._timer is None:
-            self._wait()
+        if self._polling is None:
+            self._polling = asyncio.get_running_loop().create_task(self._poll())
 
-    async def end(self, run_id: str) -> None:
-        """Serve a run no longer; what is left of its events is sent first."""
+    async def end(self, run_id: str) -> bool:
+        """Serve a run no longer, and return whether it was the last; what is left of its events is sent first."""
         self._runs.pop(run_id, None)
         self._read.pop(run_id, None)
         try:
             if run_id in self._senders:
                 await finished(self._stop_sending(run_id))
         finally:
-            if not self._runs:
-                if self._timer is not None:
-                    self._timer.cancel()
-                self._timer = None
-                if self._polling is not None:
-                    self._polling.cancel()
-                self._unused()
-
-    def _wait(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(PERIOD, self._begin_poll)
-
-    def _begin_poll(self) -> None:
-        self._polling = asyncio.get_running_loop().create_task(self._poll())
+            if not self._runs and self._polling is not None:
+                self._polling.cancel()
+                self._polling = None
+        return not self._runs
 
     async def _poll(self) -> None:
-        try:
-            logs = {run_log(run_id): run_id for run_id in self._runs}
-            await self._read_inboxes(logs)
-            await self._find_readers(logs)
-        except (ZigguratError, OSError) as error:  # the next poll may succeed
-            logger.debug("what other processes want of the runs of this one is unknown: %s", error)
-        finally:
-            self._polling = None
-            if self._runs:
-                self._wait()
+        while True:
+            await asyncio.sleep(PERIOD)
+            try:
+                logs = {run_log(run_id): run_id for run_id in self._runs}
+                await self._read_inboxes(logs)
+                await self._find_readers(logs)
+            except (ZigguratError, OSError) as error:  # the next poll may succeed
+                logger.debug("what other processes want of the runs of this one is unknown: %s", error)
 
     async def _read_inboxes(self, logs: dict[str, str]) -> None:
         for log, last in (await self._store.arrived()).items():
@@ -280,9 +267,9 @@ class StoredRuns(Runs):
             if journal.ended is None or not journal.went_on:
                 await finished(self._withdraw(run_id, journal, mistaken))
         finally:
-            driven = self._polled.get(asyncio.get_running_loop())
-            if driven is not None:
-                await driven.end(run_id)
+            loop = asyncio.get_running_loop()
+            if loop in self._polled and await self._polled[loop].end(run_id):
+                self._polled.pop(loop, None)
 
     async def _withdraw(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
@@ -368,10 +355,9 @@ class StoredRuns(Runs):
     def announce(self, run: RunControl) -> None:
         super().announce(run)
         loop = asyncio.get_running_loop()
-        driven = self._polled.get(loop)
-        if driven is None:
-            driven = self._polled[loop] = DrivenRuns(self.store, lambda: self._polled.pop(loop, None))
-        driven.begin(run)
+        if loop not in self._polled:
+            self._polled[loop] = DrivenRuns(self.store)
+        self._polled[loop].begin(run)
 
 
 async def _cancel(journal: LocalJournal) -> None:
