@@ -74,7 +74,7 @@ class RunRecords(Generic[Out]):
         from ziggurat.stores.waiting import pending_runs
 
         return await pending_runs(
-            lambda place, limit: self._runs.asking(self.name, labels, place, limit),
+            lambda place, limit: self._runs.logs(limit, agent=self.name, labels=labels, asking=place),
             self._runs.read,
             kinds,
             after,

@@ -412,7 +412,7 @@ async def recover_runs(
 async def _interrupted(starter: Starter) -> list[Claim]:
     """Lease the runs that were cancelled from outside; the one that has waited longest is the first."""
     runs, claims = starter.opener.runs, list[Claim]()
-    for info in reversed(await runs.list(starter.name, "Cancelled", None, sys.maxsize)):
+    for info in reversed(await runs.logs(sys.maxsize, agent=starter.name, status="Cancelled")):
         if not await runs.was_interrupted(info):
             continue
         try:

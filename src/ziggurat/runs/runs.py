@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNo
 from ziggurat.core.tasks import first_of, ring
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogInfo, Store, run_log
+from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogFilters, LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
 from ziggurat.runs.control import RunControl, SubscribedItem, subscribe
@@ -131,18 +131,12 @@ class Runs:
             info = later
         return info
 
-    async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
-        """Return the runs of an agent that have a status and all of some labels, the most recently changed first."""
-        infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
-        return [info for info in infos if info.fits(status=status, labels=labels)][:limit]
-
-    async def asking(
-        self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> Sequence[LogInfo]:
-        """Return the runs of an agent in which something waits for a person; see `LogFilters`."""
+    async def logs(self, limit: int, **filters: Unpack[LogFilters]) -> Sequence[LogInfo]:
+        """Return some of the runs of one agent; see `Store.logs`."""
+        filters.pop("agent", None)  # there is no other
         journals = {**self._journals, **self._in_progress}
         infos = [self._info(run_id, journal) for run_id, journal in journals.items() if journal is not None]
-        return LogInfo.chosen(infos, limit, labels=labels, asking=after)
+        return LogInfo.chosen(infos, limit, **filters)
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run ended because it was cancelled from outside, and not through its handle."""

@@ -1,9 +1,9 @@
 """StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from typing import get_args
+from typing import Unpack, get_args
 
 from msgspec import Raw
 
@@ -16,7 +16,7 @@ from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, write_entry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.rows import chain_of, known_run
-from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogInfo, Send, Store, run_log
+from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogFilters, LogInfo, Send, Store, run_log
 from ziggurat.journal.writer import LogWriter
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
 from ziggurat.runs.control import EventBroadcast, RunControl, SubscribedItem, Unread
@@ -200,13 +200,8 @@ class StoredRuns(Runs):
     async def known(self, run_id: str) -> LogInfo:
         return await known_run(self.store, run_id)
 
-    async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
-        return await self.store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
-
-    async def asking(
-        self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> Sequence[LogInfo]:
-        return await self.store.logs("run:", agent=agent, labels=labels, asking=after, limit=limit)
+    async def logs(self, limit: int, **filters: Unpack[LogFilters]) -> Sequence[LogInfo]:
+        return await self.store.logs("run:", limit=limit, **filters)
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         try:
