@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,10 +139,10 @@ class Failing(InMemoryStore):
         release: bool = False,
         due: float | None = None,
         read: int | None = None,
-    ) -> Awaitable[None]:
+    ) -> "asyncio.Future[None]":
         self.left -= 1
         if self.left < 0:
-            done = asyncio.get_running_loop().create_future()
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             done.set_exception(StoreError("the disk is full"))
             return done
         return super().append(log, epoch, rows, blobs, release=release, due=due, read=read)

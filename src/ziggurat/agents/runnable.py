@@ -245,10 +245,8 @@ class Runnable(RunQueue[Out]):
         Raises:
             JournalMismatch: this agent would have done something else; the message shows where, with a diff.
         """
-        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
-        return await self._starter.drive_apart(
-            lambda: self._opener.replay(run_id, live, options, strict=strict), "replayed"
-        )
+        options = RunOptions.of(strict=strict, deps=deps, listeners=listeners, approvals=approvals)
+        return await self._starter.drive_apart(lambda: self._opener.replay(run_id, live, options), "replayed")
 
     @verb
     @checked

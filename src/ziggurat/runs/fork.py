@@ -167,9 +167,8 @@ _WITHIN = re.compile(r"(^|/)step-\d+(/|$)")
 class PartialJournal(LocalJournal):
     """The record of a run whose tools, or whose models, are called again, and nothing else."""
 
-    def __init__(self, whole: Sequence[JournalEntry], live: Live, *, strict: bool) -> None:
-        super().__init__("replay", strict=strict)
-        self.strict = strict
+    def __init__(self, whole: Sequence[JournalEntry], live: Live) -> None:
+        super().__init__("replay")
         self.replaying = False  # composites are not compared as a whole, only the calls in them
         self.live = live
         self.compared_with = list(whole)  # those of calls that are made again, too
@@ -206,12 +205,9 @@ def _is_of_tool(path: str) -> bool:
 
 
 def replay_journal(entries: Sequence[JournalEntry], live: Live, *, strict: bool) -> LocalJournal:
-    journal: LocalJournal
-    if live != "nothing":
-        journal = PartialJournal(entries, live, strict=strict)
-    else:
-        journal = LocalJournal("replay", strict=strict)
-        journal.strict = strict
+    journal = LocalJournal("replay") if live == "nothing" else PartialJournal(entries, live)
+    if live == "nothing":
         journal.take_over(entries)
+    journal.strict = strict
     journal.incomplete = not isinstance(entries[-1], Ended)
     return journal

@@ -333,11 +333,11 @@ class Opener:
         decision_entries(journal, options.decisions or {}, 0.0, self._agent)
         return self._opening("ended", run_id, request, journal, options, runs=None)
 
-    async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:
+    async def replay(self, run_id: str, live: Live, options: RunOptions) -> Opening:
         """Open a copy of a run's record whose calls are answered from it, all or in part; nothing is recorded."""
         from ziggurat.runs.fork import replay_journal
 
-        journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=strict)
+        journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=options.strict)
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
         conditions = conditions_of(journal.entries[0])
