@@ -17,7 +17,6 @@ from ziggurat.runs.drive import partial_of
 from ziggurat.runs.options import Environment, Prompt, user_messages
 
 if TYPE_CHECKING:
-    from ziggurat.journal.store import LogInfo
     from ziggurat.runs.control import SubscribedItem
 
 
@@ -174,17 +173,17 @@ class RunHandle(Generic[Out]):
 
     async def _follow(self) -> AgentRun[Out]:
         while True:
-            info = await self._find_newest()
+            count = await self._find_newest()
             run = await self._starter.drive_apart(lambda: self._opener.answer(self._newest), "read")
-            if info is None or not (_goes_on_by_itself(run) or isinstance(run.stop, stops.Continued)):
+            if count is None or not (_goes_on_by_itself(run) or isinstance(run.stop, stops.Continued)):
                 return run
-            await self._runs.continued(info.id, info.count)  # at once, if it has gone on since
+            await self._runs.continued(self._newest, count)  # at once, if it has gone on since
 
-    async def _find_newest(self) -> "LogInfo | None":
-        """Find the run that goes on, or was the last to end."""
+    async def _find_newest(self) -> int | None:
+        """Find the run that goes on, or was the last to end; return the number of its entries, None if it is gone."""
         info = await self._runs.newest(self._newest)
         self._newest = self._newest if info is None else info.id
-        return info
+        return None if info is None else info.count
 
     @verb
     async def status(self) -> RunStatus:

@@ -15,7 +15,7 @@ from typing import (
     get_args,
 )
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
@@ -154,7 +154,7 @@ class Context(Struct, frozen=True, eq=False):
     scope: Scope = Scope()
     frozen: object = None
     charges: "Charges | None" = None
-    _used: dict[str | int, Any] = field(default_factory=dict)  # in this entry: counts by name, states by id of owner
+    _used: dict[str | int, Any] = {}  # in this entry: counts by name, states by id of owner
     is_entered: bool = False
     tries: int = 0
 

@@ -18,7 +18,7 @@ import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Set
 from decimal import Decimal
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TypeVar, cast
 
@@ -200,7 +200,7 @@ def _rule(annotation: Any) -> ValueRule:
 
 def _of_protocol(kind: type) -> ValueRule:
     if "__call__" not in vars(kind):
-        return ValueRule(_a(kind.__name__), holds=partial(implements, protocol=kind)) if _methods(kind) else ANYTHING
+        return ValueRule(_a(kind.__name__), holds=lambda value: implements(value, kind)) if _methods(kind) else ANYTHING
     called = inspect.signature(vars(kind)["__call__"])
     names = list(called.parameters)[1:]
     keywords = any(each.kind is each.KEYWORD_ONLY for each in called.parameters.values())
