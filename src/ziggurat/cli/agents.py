@@ -3,6 +3,9 @@
 import asyncio
 import math
 import os
+import sys
+from fnmatch import fnmatchcase
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -10,7 +13,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli import store as stores
+from ziggurat.cli import store as stores, terminal
 from ziggurat.cli.load import load_agent, load_servers, load_tool
 from ziggurat.cli.memories import memory_of
 from ziggurat.cli.options import FLAGS, AgentOptions
@@ -19,9 +22,11 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.model import Model
 from ziggurat.models.resolving import resolve
-from ziggurat.models.selection import MODEL
+from ziggurat.models.selection import MODEL, select_model
+from ziggurat.tools.approval import Approvals
 
 # -- options in the record -------------------------------------------------------------------------------------------
 
@@ -129,6 +134,65 @@ def in_store(agent: Runnable, store: str | None) -> Runnable:
     if store is None and stores.is_lasting(agent.store):
         return agent
     return agent.with_store(stores.open_store(store))
+
+
+# -- before the first call ---------------------------------------------------------------------------------------------
+
+
+class Prepared(Struct, frozen=True):
+    """An agent of options, and what each of its runs is given."""
+
+    agent: Runnable
+    approvals: Approvals | None
+    labels: dict[str, object]
+    where: str | None
+
+    async def ask(self, prompt: str, session: str | None, **more: Any) -> AgentRun:
+        if session is not None:
+            await stores.tell_if_busy(self.agent.store, session)
+        given = {"approvals": self.approvals, "labels": self.labels, "session": session, **more}
+        return await self.agent.run(prompt, **given)
+
+
+def prepare(chosen: AgentOptions, session: str | None, store: str | None, *, quiet: bool) -> Prepared:
+    """Return the agent of options, after all checks that need no model call."""
+    chosen = _with_model(chosen, quiet=quiet)
+    approvals, labels = chosen.approvals, labels_of(chosen)
+    agent = agent_of(chosen, store)
+    _check_session(agent, session)
+    _warn_of_unfitting(agent, chosen.approve)
+    return Prepared(agent, approvals, labels, stores.where_kept(agent.store, chosen.agent, store))
+
+
+def _with_model(chosen: AgentOptions, *, quiet: bool = False) -> AgentOptions:
+    """Return options that name a model: where none is named, the selected one, which is written on standard error."""
+    named = chosen.model if chosen.model is not None else os.environ.get(MODEL) or "auto"
+    if chosen.agent is not None or named.strip() != "auto":
+        return chosen
+    selected = select_model()
+    if not quiet:
+        terminal.write(f"model: {selected.name} ({selected.why})\n", sys.stderr)
+    return replace(chosen, model=selected.name)
+
+
+def _check_session(agent: Runnable, session: str | None) -> None:
+    if session is not None and not stores.is_lasting(agent.store):
+        raise ConfigurationError(
+            f"--session {session}: with the store memory: no conversation outlives the command; omit --session, "
+            "or name a store that lasts, as in --store sqlite:///runs.db"
+        )
+
+
+def _warn_of_unfitting(agent: Runnable, patterns: tuple[str, ...]) -> None:
+    """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
+    inner = agent if isinstance(agent, Agent) else agent.inner
+    if not isinstance(inner, Agent):
+        return
+    names = list(inner.tools)
+    for pattern in patterns if not inner.tools.sources else ():
+        if not any(fnmatchcase(name, pattern) for name in names):
+            listing = f"its tools: {', '.join(names)}" if names else "it has none"
+            terminal.note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
 
 
 # -- from a stored run to its agent ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ _DEBUG = "ZIGGURAT_DEBUG"
 
 COMMANDS = {
     "run": ("run", "Ask one question and show how it is answered."),
-    "chat": ("chat", "Chat with an agent that remembers the conversation."),
+    "chat": ("run", "Chat with an agent that remembers the conversation."),
     "submit": ("worker", "Store a run for a worker to drive, and write its id."),
     "worker": ("worker", "Drive the runs of agents that are due, until a signal to end."),
     "serve": ("serve", "Serve agents by HTTP: start, watch, decide on, steer and replay their runs."),

@@ -1,30 +1,27 @@
-"""``ziggurat run``: one question, one answer, and an exit code; and what must be right before the first call."""
+"""``ziggurat run`` and ``chat``: one question, one answer and an exit code, or a conversation on the terminal."""
 
-import os
+import asyncio
 import sys
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
-from functools import partial
-from typing import Annotated
+from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack, suppress
+from typing import Annotated, Any
 
 import typer
-from msgspec import Struct
-from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.cli import options, store as stores
-from ziggurat.cli.agents import agent_of, labels_of
-from ziggurat.cli.live import OutputOptions, show_run
-from ziggurat.cli.terminal import note, write
+from ziggurat.cli import live, options, outcome
+from ziggurat.cli.agents import Prepared, prepare
+from ziggurat.cli.store import is_kept
+from ziggurat.cli.terminal import read_line, write
 from ziggurat.core.clock import new_id
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import CallerError, ConfigurationError
 from ziggurat.core.event import Listener
+from ziggurat.core.similar import similar
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
-from ziggurat.models.selection import MODEL, select_model
+from ziggurat.runs.drive import partial_of
 from ziggurat.stores.session import Session
-from ziggurat.tools.approval import Approvals
 
 
 @options.with_agent_options
@@ -61,8 +58,13 @@ def run(
     prompt = _question(question)
     prepared = prepare(chosen, session, store, quiet=quiet)
     run_id = new_id()
-    begin = partial(prepared.ask, prompt, run_id=run_id, session=session)
-    return show_run(prepared.agent, begin, OutputOptions(json, quiet, prepared.where), prepared.approvals, run_id)
+
+    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+        return prepared.ask(prompt, session, listeners=listeners, run_id=run_id)
+
+    return live.show_run(
+        prepared.agent, begin, live.OutputOptions(json, quiet, prepared.where), prepared.approvals, run_id
+    )
 
 
 _HOW = 'ask one, as in: ziggurat run "What is 12 * (7 + 5)?"'
@@ -89,73 +91,144 @@ def _question(argument: str | None) -> str:
     return question.strip() if source == "standard input" else question
 
 
-# -- before the first call ---------------------------------------------------------------------------------------------
+_COMMANDS = {
+    "/help": "show this",
+    "/tools": "list the tools",
+    "/clear": "forget what was said",
+    "/exit": "leave (so does Ctrl-D)",
+}
 
 
-class Prepared(Struct, frozen=True):
-    agent: Runnable
-    approvals: Approvals | None
-    labels: dict[str, object]
-    where: str | None
+@options.with_agent_options
+def chat(
+    chosen: options.AgentOptions,
+    session: options.Session = None,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Chat with an agent that remembers the conversation.
 
-    async def ask(
-        self,
-        prompt: str,
-        listeners: Sequence[Listener],
-        *,
-        run_id: str,
-        session: str | Session | None = None,
-        history: Sequence[Message] = (),
-    ) -> AgentRun:
-        if session is not None:
-            await stores.tell_if_busy(self.agent.store, session if isinstance(session, str) else session.id)
-        return await self.agent.run(
-            prompt,
-            history=history,
-            approvals=self.approvals,
-            labels=self.labels,
-            listeners=listeners,
-            run_id=run_id,
-            session=session,
-        )
+    /help, /tools, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. If a tool needs approval
+    you are asked. On a pipe every line is a question.
+
+    \b
+    Examples:
+      ziggurat chat
+      ziggurat chat --tool notes.py:search --instructions "You are brief."
+      ziggurat chat --agent desk.py:agent
+      ziggurat chat --session work
+    """
+    return _Chat(prepare(chosen, session, store, quiet=quiet), session, quiet=quiet).run()
 
 
-def prepare(chosen: options.AgentOptions, session: str | None, store: str | None, *, quiet: bool) -> Prepared:
-    """Return the agent of options, after all checks that need no model call."""
-    chosen = _with_model(chosen, quiet=quiet)
-    approvals, labels = chosen.approvals, labels_of(chosen)
-    agent = agent_of(chosen, store)
-    _check_session(agent, session)
-    _warn_of_unfitting(agent, chosen.approve)
-    return Prepared(agent, approvals, labels, stores.where_kept(agent.store, chosen.agent, store))
+class _Chat:
+    def __init__(self, prepared: Prepared, session: str | None, *, quiet: bool) -> None:
+        self._prepared = prepared
+        self._agent = prepared.agent
+        self._session = None if session is None else Session(session, self._agent.store)
+        self._quiet = quiet
+        self._history: tuple[Message, ...] = ()
+        self._out = sys.stdout
+        self._by_hand = sys.stdin.isatty()
 
+    def run(self) -> int:
+        """Ask and answer until the end of input; return the exit code: on pipes that of the worst answer."""
+        worst = outcome.COMPLETED
+        if self._by_hand:
+            with suppress(ImportError):
+                import readline  # noqa: F401 - enables editing and history of input lines
+            self._say(f"{self._agent.name}: ask, or /help. Ctrl-C stops an answer, Ctrl-D leaves.")
+        with asyncio.Runner() as runner, ExitStack() as stack:
+            stack.callback(lambda: runner.run(self._agent.store.close()))
+            while True:
+                try:
+                    line = self._line("> ")
+                except KeyboardInterrupt:
+                    if not self._by_hand:
+                        return outcome.INTERRUPTED
+                    self._say("\n(Ctrl-D or /exit leaves)")
+                    continue
+                if line is None or line.strip() in ("/exit", "/quit"):
+                    return outcome.COMPLETED if self._by_hand else worst
+                if line.strip().startswith("/"):
+                    self._command(line.strip(), runner)
+                elif line.strip():
+                    worst = max(worst, self._turn(line.strip(), runner))
 
-def _with_model(chosen: options.AgentOptions, *, quiet: bool = False) -> options.AgentOptions:
-    """Return options that name a model: where none is named, the selected one, which is written on standard error."""
-    named = chosen.model if chosen.model is not None else os.environ.get(MODEL) or "auto"
-    if chosen.agent is not None or named.strip() != "auto":
-        return chosen
-    selected = select_model()
-    if not quiet:
-        write(f"model: {selected.name} ({selected.why})\n", sys.stderr)
-    return replace(chosen, model=selected.name)
+    def _line(self, prompt: str) -> str | None:
+        if not self._by_hand:
+            return sys.stdin.readline() or None
+        line = read_line(prompt)
+        if line is None:
+            self._say("")
+        return line
 
+    def _say(self, text: str) -> None:
+        """Write a message of the program itself, to standard error unless standard output is a terminal."""
+        write(text, self._out if self._out.isatty() else sys.stderr)
 
-def _check_session(agent: Runnable, session: str | None) -> None:
-    if session is not None and not stores.is_lasting(agent.store):
-        raise ConfigurationError(
-            f"--session {session}: with the store memory: no conversation outlives the command; omit --session, "
-            "or name a store that lasts, as in --store sqlite:///runs.db"
-        )
+    def _command(self, line: str, runner: asyncio.Runner) -> None:
+        name = line.split()[0]
+        if name == "/help":
+            self._say("\n".join(f"{command:<8}{what}" for command, what in _COMMANDS.items()))
+        elif name == "/tools":
+            agent = self._agent if isinstance(self._agent, Agent) else self._agent.inner
+            specs = agent.tools.specs if isinstance(agent, Agent) else ()
+            lines = [f"{spec.name}: {shortened(spec.description) or '(no description)'}" for spec in specs]
+            self._say("\n".join(lines) or "there are no tools to list")
+        elif name == "/clear":
+            self._history = ()
+            if self._session is not None:
+                runner.run(self._session.clear())
+            self._say("forgotten")
+        else:
+            near = similar(name, _COMMANDS)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
+            self._say(f"there is no command {name}{hint}")
 
+    def _turn(self, question: str, runner: asyncio.Runner) -> int:
+        """Answer a question, ask for pending decisions, and add the exchange to the history."""
+        prepared, run_id = self._prepared, new_id()
+        session = None if self._session is None else self._session.id
+        history = self._history if session is None else ()
+        begun: AgentRun | None = None
 
-def _warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
-    """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
-    inner = agent if isinstance(agent, Agent) else agent.inner
-    if not isinstance(inner, Agent):
-        return
-    names = list(inner.tools)
-    for pattern in patterns if not inner.tools.sources else ():
-        if not any(fnmatchcase(name, pattern) for name in names):
-            listing = f"its tools: {', '.join(names)}" if names else "it has none"
-            note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
+        async def begin(listeners: Sequence[Listener]) -> AgentRun:
+            nonlocal begun
+            try:
+                return await prepared.ask(question, session, listeners=listeners, run_id=run_id, history=history)
+            except asyncio.CancelledError as error:
+                begun = partial_of(error)
+                raise
+
+        with live.live_view(quiet=self._quiet) as (_, view, whole):
+            try:
+                run = live.answered(runner, self._agent, begin, view, prepared.approvals, self._line, self._say)
+            except KeyboardInterrupt:
+                self._say("\n(stopped)")
+                self._remember(begun)
+                if begun is None and runner.run(is_kept(self._agent.store, run_id)):
+                    outcome.tell_how_to_go_on(run_id, prepared.where)
+                return outcome.INTERRUPTED
+            except CallerError as error:
+                self._say(f"ziggurat: {error}")
+                return outcome.STOPPED
+        return self._write_answer(run, was_shown=whole)
+
+    def _write_answer(self, run: AgentRun, *, was_shown: bool) -> int:
+        code = outcome.code_of(run.stop)
+        self._remember(run)
+        if code == outcome.COMPLETED:
+            outcome.write_answer(run, self._out, was_shown=was_shown)
+        else:
+            outcome.explain(run)
+        if run.pending:
+            outcome.tell_how_to_go_on(run.id, self._prepared.where, outcome.undecided(run))
+        return code
+
+    def _remember(self, run: AgentRun | None) -> None:
+        """Update the history, unless nothing was answered: then the question is dropped too."""
+        if run is None or run.pending:
+            return
+        if any(message.role == "assistant" for message in run.history[run.start :]):
+            self._history = tuple(run.messages)
