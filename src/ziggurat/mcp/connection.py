@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import Any
 
@@ -59,47 +58,36 @@ OnProgress = Callable[[wire.Progress, Context], Awaitable[None]]
 class Inbox:
     """What is received for one call, or for one reader of changes."""
 
-    __slots__ = ("_held", "_items", "_waiter", "failure", "over")
+    __slots__ = ("_changes", "_held", "_items", "over")
 
     def __init__(self) -> None:
         self.over: bool = False
         """Whether nothing more is needed: the response has come, or it has failed."""
-        self.failure: Exception | None = None
-        self._items: deque[tuple[Any, int]] = deque()
+        self._items: asyncio.Queue[tuple[Any, int]] = asyncio.Queue()
         self._held = 0
-        self._waiter: asyncio.Future[None] | None = None
+        self._changes: set[str] = set()  # that wait, each once
 
     def put(self, item: object, size: int = 0) -> None:
         """Add what was received, with its size; what comes too fast is dropped, but not the response."""
-        full = len(self._items) >= _MAX_WAITING or self._held + size > wire.MAX_MESSAGE
+        full = self._items.qsize() >= _MAX_WAITING or self._held + size > wire.MAX_MESSAGE
         if self.over or (full and isinstance(item, (jsonrpc.Request, wire.Progress))):
             return
-        self.over = isinstance(item, (jsonrpc.Success, jsonrpc.Failure))
+        if isinstance(item, str):
+            if item in self._changes:
+                return
+            self._changes.add(item)
+        self.over = isinstance(item, (jsonrpc.Success, jsonrpc.Failure, Exception))
         self._held += size
-        self._items.append((item, size))
-        self._wake()
-
-    def holds(self, item: object) -> bool:
-        return (item, 0) in self._items
-
-    def fail(self, error: Exception) -> None:
-        """Raise an error when the rest is taken."""
-        self.failure = self.failure or error  # what comes later is a consequence
-        self.over = True
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._items.put_nowait((item, size))
 
     async def next(self) -> Any:
-        while not self._items:
-            if self.failure is not None:
-                raise self.failure
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        item, size = self._items.popleft()
+        """Return what was received next; an error that was put here is raised."""
+        item, size = await self._items.get()
         self._held -= size
+        if isinstance(item, Exception):
+            raise item
+        if isinstance(item, str):
+            self._changes.discard(item)
         return item
 
 
@@ -152,10 +140,10 @@ class Connection:
     def failed(self, error: Exception, call: jsonrpc.Id | None = None) -> bool:
         """Fail one call, or all and those who read of changes; return whether there was any."""
         for reader in self._readers if call is None else ():
-            reader.fail(error)
+            reader.put(error)
         found = [inbox for number, inbox in self._calls.items() if call in (None, number)]
         for inbox in found:
-            inbox.fail(error)
+            inbox.put(error)
         return bool(found)
 
     def ended(self) -> None:
@@ -352,7 +340,7 @@ class Connection:
         except jsonrpc.JsonRpcError as error:
             inbox = self._calls.get(error.request_id if call is None else call)
             if message is None and inbox is not None:
-                inbox.fail(ToolError(f"the MCP server {self.name} sent what is no message: {error}"))
+                inbox.put(ToolError(f"the MCP server {self.name} sent what is no message: {error}"))
             logger.debug("the MCP server %s sent what is no message: %.200r", self.name, data)
         self._noise = 0 if wanted else self._noise + 1
         if self._noise > _MAX_NOISE:
@@ -403,7 +391,7 @@ class Connection:
         if change in wire.LISTS:
             self._changed(change)
         for reader, uris in self._readers.items():
-            if (change in uris or change in wire.LISTS) and not reader.holds(change):
+            if change in uris or change in wire.LISTS:
                 reader.put(change)
 
     async def changes(self, uris: Collection[str]) -> AsyncGenerator[str, None]:
@@ -444,7 +432,7 @@ class Connection:
             for change in what.get("resourceSubscriptions", wire.LISTS):
                 self._tell(change)  # what has changed meanwhile was not told
         if reader is not None:
-            reader.fail(error)
+            reader.put(error)
 
 
 def _offered(error: jsonrpc.JsonRpcError) -> list[object]:
