@@ -150,7 +150,7 @@ async def test_a_reader_goes_on_over_a_restart_in_the_middle_of_a_reply(tmp_path
         await first.agents.start("teller", "Tell.", {"run_id": "r-1", "listeners": [gate]})
         async with reading(server, "r-1") as reader:
             await reader.until("Delta")
-            first.closing.close()
+            first.agents.closing.close()
     assert reader.names[-1] == "bye"
     async with serving(create(), server.port) as second:
         task = asyncio.ensure_future(reader.read(second))

@@ -144,7 +144,7 @@ def server_for(
             ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            application.closing.close()  # streams end first, or they would be waited for
+            application.agents.closing.close()  # streams end first, or they would be waited for
             await super().shutdown(sockets)
             if self.force_exit:  # at once, after which uvicorn ends no lifespan
                 application.agents.grace = 0.0

@@ -1,9 +1,9 @@
 """The server as an ASGI application: agents that are started, watched and decided on by HTTP."""
 
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
@@ -11,14 +11,10 @@ from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt
 from ziggurat.http.fetcher import Fetcher
 from ziggurat.journal.store import Store
 from ziggurat.layers.backpressure import Gate
-from ziggurat.serve.guard import Guard, check_address
+from ziggurat.serve.guard import App, Guard, check_address
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offering import McpServer
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.sse import Closing
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 _MAX_RUNS = 100
 _MAX_STREAMS = 5_000
@@ -32,23 +28,10 @@ class ServedApp(Guard):
     Attributes:
         agents: What is served.
         token: What programs show; see `Guard`.
-        closing: Ends all streams, so that the server can end.
     """
 
-    def __init__(
-        self,
-        agents: ServedAgents,
-        mcp: Methods,
-        token: str,
-        hosts: Collection[str],
-        streams: Gate,
-        proxies: Collection[str] = (),
-        push: Fetcher | None = None,
-    ) -> None:
-        self.agents = agents
-        self.token = token
-        self.closing: Closing = agents.closing
-        super().__init__(_application(agents, mcp, push), token, hosts, streams, proxies)
+    agents: ServedAgents
+    token: str
 
 
 @checked
@@ -95,11 +78,13 @@ def app(
     check_address("localhost", token)
     token = token or secrets.token_urlsafe(32)
     served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs, grace)
-    methods = Methods(served, mcp or McpServer(), token)
-    return ServedApp(served, methods, token, list(hosts), Gate(max_streams), list(proxies), push)
+    routed = _application(served, Methods(served, mcp or McpServer(), token), push)
+    application = ServedApp(routed, token, list(hosts), Gate(max_streams), list(proxies))
+    application.agents, application.token = served, token
+    return application
 
 
-def _application(agents: ServedAgents, mcp: Methods, push: Fetcher | None) -> "Starlette":
+def _application(agents: ServedAgents, mcp: Methods, push: Fetcher | None) -> App:
     try:
         from starlette.applications import Starlette
     except ImportError as error:
@@ -108,7 +93,9 @@ def _application(agents: ServedAgents, mcp: Methods, push: Fetcher | None) -> "S
     from ziggurat.serve.mcp.http import mcp_routes
     from ziggurat.serve.openai.provider_routes import provider_routes
     from ziggurat.serve.routes import FAILURES, routes
-    from ziggurat.serve.ui.routes import ui_routes
+    from ziggurat.serve.routing import route
+    from ziggurat.serve.ui.agui import run_agui
+    from ziggurat.serve.ui.ai_sdk import follow_chat, run_chat
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -119,7 +106,9 @@ def _application(agents: ServedAgents, mcp: Methods, push: Fetcher | None) -> "S
     every = [
         *routes(agents),
         *provider_routes(agents),
-        *ui_routes(agents),
+        route("POST", "/ag-ui/{name}", lambda request: run_agui(agents, request)),
+        route("POST", "/chat/{name}", lambda request: run_chat(agents, request)),
+        route("GET", "/chat/{name}/{chat}/stream", lambda request: follow_chat(agents, request)),
         *mcp_routes(mcp),
         *a2a_routes(agents, push),
     ]

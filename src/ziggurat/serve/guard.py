@@ -23,7 +23,7 @@ from ziggurat.wires.types import error_body
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-_App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 _STREAM = "ziggurat.stream"
 """The name in a scope of a stream that is sent when the application has returned, so that it keeps nothing of it."""
@@ -73,7 +73,7 @@ class Guard:
     """
 
     def __init__(
-        self, app: _App, token: str, hosts: Collection[str], streams: Gate, proxies: Collection[str] = ()
+        self, app: App, token: str, hosts: Collection[str], streams: Gate, proxies: Collection[str] = ()
     ) -> None:
         self._app = app
         self._token = token.encode()
@@ -174,7 +174,7 @@ class Guard:
         return len(values) == 1 and hmac.compare_digest(values[0].encode("latin-1"), self._session.encode())
 
 
-def stream_later(scope: MutableMapping[str, Any], stream: _App) -> _App:
+def stream_later(scope: MutableMapping[str, Any], stream: App) -> App:
     """Have the guard send a stream when the application has returned, so that the application keeps nothing of it."""
     scope[_STREAM] = stream
     return _nothing

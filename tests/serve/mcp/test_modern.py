@@ -206,7 +206,7 @@ async def test_a_server_that_ends_in_a_call_has_it_called_again(tmp_path: Any) -
     async with serving_mcp(tools=[slow], store=store) as server:
         calling = asyncio.ensure_future(ModernClient(server).call("slow"))
         await began.wait()
-        server.application.closing.close()
+        server.application.agents.closing.close()
         asked = await calling
     assert (asked["resultType"], [*asked]) == ("input_required", ["resultType", "_meta", "requestState"])
     goes.set()
@@ -329,7 +329,7 @@ async def test_a_client_is_told_of_changes_that_it_wants_until_the_server_ends()
                         offer.updated("notes://a")
                         goes.set()
                     case "notifications/tasks", _ if message["params"]["status"] == "completed":
-                        application.closing.close()
+                        application.agents.closing.close()
     kinds = [message.get("method", "the answer") for message in heard]
     assert kinds[0] == "notifications/subscriptions/acknowledged"
     assert kinds.count("notifications/resources/updated") == 1

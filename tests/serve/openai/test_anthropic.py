@@ -243,7 +243,7 @@ async def test_a_server_that_ends_says_so_and_the_run_can_be_resumed() -> None:
         async with patient.messages.stream(model="clerk", max_tokens=9, messages=HELLO) as stream:
             with pytest.raises(anthropic.APIStatusError, match="can be resumed"):
                 async for _ in stream.text_stream:
-                    server.application.closing.close()
+                    server.application.agents.closing.close()
 
 
 async def test_who_must_decide_gets_the_address_of_the_page() -> None:
