@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ziggurat.core import diagram
 from ziggurat.core.codec import Raw, as_type, decode, encode
@@ -83,22 +84,21 @@ class RunTree(Struct, frozen=True):
         return _tree_diagram(self.nodes).mermaid()
 
 
-class _Node:
-    __slots__ = ("began", "children", "ended", "kind", "name", "number", "path", "speaker", "state", "text", "usage")
+class _Node(Struct, eq=False):
+    """A node that is being made: the fields of a `RunNode` in their order, and its parts."""
 
-    def __init__(self, path: str) -> None:
-        name = path.rpartition("/")[2]
-        self.path = path
-        self.name = name.partition(":")[2] if is_tool_call(path) else name
-        self.kind = _kind_of(path)
-        self.state: diagram.Mark | None = None  # follows from its parts, if it has no entry of its own
-        self.text = ""
-        self.began: float | None = None
-        self.ended: float | None = None
-        self.usage: Usage | None = None
-        self.number = 0
-        self.speaker = ""
-        self.children: list[_Node] = []
+    path: str
+    name: str
+    kind: NodeKind
+    depth: int
+    state: diagram.Mark | None = None  # follows from its parts, if it has no entry of its own
+    text: str = ""
+    began: float | None = None
+    ended: float | None = None
+    usage: Usage | None = None
+    number: int = 0
+    speaker: str = ""
+    parts: list["_Node"] = []
 
 
 def _kind_of(path: str) -> NodeKind:
@@ -180,8 +180,10 @@ class _Builder:
             path = parent_of(path)
             known = self._nodes.get(path)
         for each in reversed(missing):
-            node = self._nodes[each] = _Node(each)
-            (self._roots if known is None else known.children).append(node)
+            name = each.rpartition("/")[2]
+            name = name.partition(":")[2] if is_tool_call(each) else name
+            node = self._nodes[each] = _Node(each, name, _kind_of(each), 0 if known is None else known.depth + 1)
+            (self._roots if known is None else known.parts).append(node)
             known = node
         assert known is not None
         return known
@@ -221,7 +223,7 @@ class _Builder:
 
     def _ends(self, node: _Node, elapsed: float) -> None:
         self._begins(node)
-        node.ended = elapsed or (None if node.children else node.began)  # 0 if the next entry has the time
+        node.ended = elapsed or (None if node.parts else node.began)  # 0 if the next entry has the time
         if node.ended is not None:
             step = parent_of(node.path)
             if node.kind != "tool":  # the tools of a step begin together
@@ -229,19 +231,18 @@ class _Builder:
             self._latest[parent_of(step)] = max(node.ended, self._latest.get(parent_of(step), 0.0))
 
     def tree(self) -> RunTree:
-        ordered: list[tuple[_Node, int]] = []
-        waiting = [(node, 0) for node in reversed(self._roots)]
+        ordered: list[_Node] = []
+        waiting = self._roots[::-1]
         while waiting:
-            node, depth = waiting.pop()
-            ordered.append((node, depth))
-            waiting += [(child, depth + 1) for child in reversed(node.children)]
-        for node, _ in reversed(ordered):  # parts before what they are parts of
+            ordered.append(waiting.pop())
+            waiting += reversed(ordered[-1].parts)
+        for node in reversed(ordered):  # parts before what they are parts of
             self._complete(node)
-        return RunTree(self._run_id, self._status, tuple(_finished(node, depth) for node, depth in ordered))
+        return RunTree(self._run_id, self._status, tuple(RunNode(*astuple(node)[:-1]) for node in ordered))
 
     def _complete(self, node: _Node) -> None:
         """Take from its parts what a node does not know itself, and from the run what its root does not."""
-        states = [part.state for part in node.children]
+        states = [part.state for part in node.parts]
         over = self._status != "running"
         if node.state in (None, "running") and "waiting" in states:
             node.state = "waiting"
@@ -252,26 +253,9 @@ class _Builder:
         elif node.state in (None, "running"):
             node.state = "running" if not over else "waiting" if self._status == "Suspended" else "skipped"
         if node.began is None:
-            node.began = min((part.began for part in node.children if part.began is not None), default=None)
+            node.began = min((part.began for part in node.parts if part.began is not None), default=None)
         if node.ended is None and node.state in ("done", "failed"):
-            node.ended = max((part.ended for part in node.children if part.ended is not None), default=None)
-
-
-def _finished(node: _Node, depth: int) -> RunNode:
-    state = node.state or "running"
-    return RunNode(
-        node.path,
-        node.name,
-        node.kind,
-        depth,
-        state,
-        node.text,
-        node.began,
-        node.ended,
-        node.usage,
-        node.number,
-        node.speaker,
-    )
+            node.ended = max((part.ended for part in node.parts if part.ended is not None), default=None)
 
 
 def _waiting_text(entry: journal.Pending) -> str:
