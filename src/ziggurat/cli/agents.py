@@ -199,8 +199,6 @@ def _warn_of_unfitting(agent: Runnable, patterns: tuple[str, ...]) -> None:
 
 
 class StoredRun(Struct, frozen=True):
-    """A run of a store, with its agent built again."""
-
     id: str
     agent: Runnable
     journal: LocalJournal
@@ -209,7 +207,6 @@ class StoredRun(Struct, frozen=True):
 
 
 def rebuild(run: str, overrides: AgentOptions, store: str | None) -> StoredRun:
-    """Find a run and build its agent again, from the options of the command that has started it, or those given."""
     if overrides.agent is not None and store is None:  # the agent may have a store of its own; it stays open
         agent, options = agent_of(overrides, store), overrides
         info, journal = asyncio.run(_read_or_close(agent, run))

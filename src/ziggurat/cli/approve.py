@@ -47,7 +47,6 @@ Say = Callable[[str], None]
 
 
 def ask_decisions(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:
-    """Ask about each pending call of a run; the end of input means no."""
     decisions: dict[str, Decision] = {}
     for item in undecided(run):
         with _TURN:
@@ -144,7 +143,6 @@ def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
 
 
 def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> str | None:
-    """Return the arguments that the person enters instead, once they are valid and confirmed; else None."""
     text = (ask("arguments, as JSON: ") or "").strip()
     if not text:
         return None

@@ -122,7 +122,6 @@ def example(provider: str) -> str:
 
 
 def _is_set(variables: Sequence[str]) -> str | None:
-    """Return the first environment variable that is not empty, or None."""
     return next((name for name in variables if os.environ.get(name, "").strip()), None)
 
 

@@ -116,7 +116,6 @@ def _is_identifier(name: str) -> bool:
 
 
 def _agent(made: options.AgentOptions) -> tuple[str, list[str], str]:
-    """Return the expression that makes the agent, its imports, and a sentence on how it is made."""
     if made.agent is not None:
         where, _, name = made.agent.rpartition(":")
         if not _is_identifier(name) or not (where.endswith(".py") or all(map(_is_identifier, where.split(".")))):

@@ -36,7 +36,6 @@ class OutputOptions(Struct, frozen=True):
 
 
 def show_run(agent: Runnable, begin: Begin, output: OutputOptions, approvals: Approvals | None, run_id: str) -> int:
-    """Show a run live and write its answer; return the exit code."""
     with live_view(quiet=output.quiet or output.json) as (out, view, whole):
         if output.json:
             return in_json(agent, begin, out, run_id, output.where)
@@ -71,7 +70,6 @@ def answered(
     ask: Ask,
     say: Say,
 ) -> AgentRun:
-    """Run to the end, asking for pending decisions if there is a person to ask."""
     listeners: list[Listener] = [] if view is None else [view]
     going = begin(listeners)
     while True:

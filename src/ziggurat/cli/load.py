@@ -54,7 +54,6 @@ def load_agent(spec: str) -> Runnable:
 
 
 def load_any(spec: str, kind: str = "agent", *types: type) -> Any:
-    """Return what is named by ``file.py:name`` or ``module:name``: an agent, or what else a command takes."""
     if not spec.strip():
         raise ConfigurationError("the name of an agent is empty; it is FILE.PY:NAME, as in desk.py:agent")
     value = _named(spec, kind, lambda value: isinstance(value, (Runnable, *types)))
@@ -148,7 +147,6 @@ def _with_line(error: BaseException) -> str:
 
 
 def load_servers(specs: Sequence[str]) -> "list[McpClient]":
-    """Return the MCP servers of commands, addresses, and files of settings, whose names end with ``.json``."""
     if not specs:
         return []
     from ziggurat.mcp import mcp, mcp_servers

@@ -43,7 +43,6 @@ def only_remembers(model: str) -> bool:
 
 
 def _open_memories(option: str | None) -> "MemoryStore":
-    """Return the memory store of an option, else of the environment, else the default one, beside the runs."""
     url = _url(option)
     if url.startswith("memory:"):
         raise ConfigurationError(f"in {url!r} nothing is remembered beyond this command; {_WHERE}")

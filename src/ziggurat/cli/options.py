@@ -142,7 +142,6 @@ class AgentOptions(Struct, frozen=True):
         return self.model if self.model is not None else os.environ.get(MODEL) or "demo"
 
     def given(self) -> dict[str, Any]:
-        """Return what was given, by the names of the fields."""
         return {name: value for name, value in asdict(self).items() if value not in (None, ())}
 
     def text(self) -> str:

@@ -32,7 +32,6 @@ def code_of(stop: stops.Stop) -> int:
 
 
 def undecided(run: AgentRun) -> list[PendingItem]:
-    """Return what in a run waits for a person, and not by itself for a time or an event."""
     return [item for item in run.pending if item.needs_decision]
 
 
@@ -62,7 +61,6 @@ def write_outcome(run: AgentRun, out: TextIO, where: str | None, *, was_shown: b
 
 
 def report(run: AgentRun, where: str | None) -> int:
-    """Report why a run has no answer, and how to go on with it; return the exit code."""
     code = code_of(run.stop)
     if code != COMPLETED:
         if undecided(run):

@@ -169,7 +169,6 @@ def _line(run_id: str, item: PendingItem) -> str:
 
 
 def _until(item: PendingItem) -> list[str]:
-    """Return until when it waits, in brackets; nothing for what never ends."""
     if item.until is None:
         return []
     return [f"(until {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC)"]

@@ -187,7 +187,6 @@ class _Chat:
             self._say(f"there is no command {name}{hint}")
 
     def _turn(self, question: str, runner: asyncio.Runner) -> int:
-        """Answer a question, ask for pending decisions, and add the exchange to the history."""
         prepared, run_id = self._prepared, new_id()
         session = None if self._session is None else self._session.id
         history = self._history if session is None else ()

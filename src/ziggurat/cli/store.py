@@ -38,7 +38,6 @@ def default_store() -> Path:
 
 
 def open_store(option: str | None) -> Store:
-    """Return the store of an option, else of the environment, else the default one."""
     url = option if option is not None else os.environ.get(STORE) or None
     if url is not None:
         try:
@@ -80,7 +79,6 @@ def then_closed(store: Store, work: Awaitable[T]) -> T:
 
 
 def load_run(run: str, option: str | None) -> tuple[LogInfo, LocalJournal]:
-    """Return a run of a store, by its id or the beginning of it, with its record."""
     return with_store(option, lambda store: read_run(store, run))
 
 

@@ -20,7 +20,6 @@ _WIDEST = 60
 
 
 def write(text: str, file: TextIO | None = None) -> None:
-    """Write a text and end its line."""
     _put(visible(text if text.endswith("\n") else text + "\n"), file or sys.stdout)
 
 
@@ -62,7 +61,6 @@ def _put(text: str, file: TextIO) -> None:
 
 
 def read_line(prompt: str = "") -> str | None:
-    """Read a line that a person types; None at the end of input."""
     try:
         return input(visible(prompt))
     except EOFError:

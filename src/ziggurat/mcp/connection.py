@@ -124,7 +124,6 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether it is open, or may still open."""
         return not self.closed and not self._over.is_set()
 
     async def ready(self) -> None:
@@ -314,7 +313,6 @@ class Connection:
             return error.answer(request.id)
 
     def _at_once(self, request: jsonrpc.Request) -> jsonrpc.Message:
-        """Return the response to a request that needs no call."""
         if request.method == "ping":
             return jsonrpc.Success(request.id, {})
         if request.method == "roots/list" and self._settings.roots:
@@ -436,7 +434,6 @@ class Connection:
 
 
 def _offered(error: jsonrpc.JsonRpcError) -> list[object]:
-    """Return the revisions that a server names when it refuses one."""
     found = error.data.get("supported") if isinstance(error.data, dict) else None
     return found if isinstance(found, list) else []
 

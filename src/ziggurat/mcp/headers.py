@@ -25,7 +25,6 @@ def header_value(value: str) -> str:
 
 
 def read_value(header: str) -> str:
-    """Return the value of a header, which may be encoded."""
     header = header.strip(" \t")
     if header.startswith("=?base64?") and header.endswith("?="):
         with suppress(NoBase64, UnicodeDecodeError):
@@ -40,8 +39,6 @@ def mirrored(method: str, params: Mapping[str, Any]) -> tuple[tuple[str, str], .
 
 
 class HeaderOf(Struct, frozen=True):
-    """An argument that is repeated in a header."""
-
     path: tuple[str, ...]
     name: str
 

@@ -135,7 +135,6 @@ class HttpTransport:
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _mirrored(self, message: Message) -> wire.Headers:
-        """Return the headers that repeat what a message is; only the newer era has them."""
         if self.revision != wire.MODERN or not isinstance(message, (Request, Notification)):
             return ()
         return mirrored(message.method, message.params)

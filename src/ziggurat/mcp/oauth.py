@@ -288,7 +288,6 @@ class OAuth:
         scopes: tuple[str, ...],
         resource: str,
     ) -> dict[str, str]:
-        """Have a person agree, and return what the token is given for."""
         methods = server.code_challenge_methods_supported
         if methods is not None and "S256" not in methods:
             raise ToolError(f"{server.issuer:.100} does not protect its codes with S256", kind="denied")
@@ -329,7 +328,6 @@ class OAuth:
     async def _client(
         self, server: _TokenServer, kept: _Kept, scopes: tuple[str, ...], web: Web, ctx: Context
     ) -> _Client:
-        """Return this program as the server knows it; register it, if need be."""
         if self._given is not None:
             return self._given
         if server.client_id_metadata_document_supported and self._document is not None:

@@ -172,7 +172,6 @@ def _made(server: McpClient, tool: ServerTool, name: str) -> FunctionTool | None
 
 
 def _is_named(tool: ServerTool, name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a tool is meant, by the name that the server or that models have for it."""
     return any(fnmatchcase(each, pattern) for pattern in patterns for each in (tool.name, name))
 
 

@@ -177,7 +177,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._drained = None
 
     def _abort(self, error: ServerGone) -> None:
-        """End a server that sends too much."""
         self._stop()
         self._rest.clear()
         self._fail(error)

@@ -87,7 +87,6 @@ class ConsoleView:
     # -- the agent of an event -----------------------------------------------------------------------------------
 
     def _owner(self, path: str) -> str:
-        """Return the path of the innermost agent that an event happened in."""
         return max((agent for agent in self._agents if is_beneath(path, agent)), key=len, default="")
 
     def _depth(self, path: str) -> int:
@@ -125,7 +124,6 @@ class ConsoleView:
             self.screen.line((line, stream.style), indent=stream.indent)
 
     def _end_streams(self, path: str) -> None:
-        """Write what streams at a path and below it has left."""
         for ended in [each for each in self._streams if is_beneath(each, path)]:
             self._write_stream(ended, to_the_end=True)
             del self._streams[ended]

@@ -77,7 +77,6 @@ class Screen:
         return self.console.width if self.terminal else 120
 
     def open(self) -> None:
-        """Allow the live part from now on; `close` must follow."""
         self._open = True
 
     def close(self) -> None:

@@ -80,7 +80,6 @@ class Decisions(Struct, forbid_unknown_fields=True):
 
 
 def asked_items(entries: Sequence[JournalEntry]) -> dict[str, PendingItem]:
-    """Return what waits, or has waited, for decisions in a record, by its ids."""
     items: dict[str, PendingItem] = {}
     begun: set[str] = set()
     for entry in entries:

@@ -93,7 +93,6 @@ class Feed:
             await asyncio.gather(self._pump, return_exceptions=True)
 
     def close(self) -> None:
-        """End all readers, as the server is about to end."""
         for reader in list(self._readers):
             reader.close()
 
@@ -114,13 +113,11 @@ class Feed:
         return b"".join(fresh), max(place, frames[-1].place) if frames else place
 
     def keeps(self, count: int) -> bool:
-        """Return whether the last events are kept."""
         return count <= len(self._frames)
 
     # -- the run -------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        """Read the run until it has ended for good."""
         try:
             while await self._read_on():
                 if not await self._runs.continued(self.run.id, self._place[0]):
@@ -293,7 +290,6 @@ class EventFeed:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     def close(self) -> None:
-        """Tell the client that the server ends, and end."""
         if self._writing is not None:
             self._writing.cancel()
         self._writing = asyncio.get_running_loop().create_task(write(self._send, _BYE, more=False))

@@ -24,24 +24,18 @@ from ziggurat.runs.runs import runs_of
 
 
 class Begin(Struct, frozen=True):
-    """A text, or a thought, begins."""
-
     id: str
     step: int
     thinking: bool
 
 
 class Piece(Struct, frozen=True):
-    """The next piece of a text or a thought."""
-
     id: str
     thinking: bool
     text: str
 
 
 class End(Struct, frozen=True):
-    """A text, or a thought, has ended."""
-
     id: str
     thinking: bool
 
@@ -57,8 +51,6 @@ class Called(Struct, frozen=True):
 
 
 class Gave(Struct, frozen=True):
-    """A tool has returned a result."""
-
     id: str
     result: delta.ToolResult
     denied: bool = False
@@ -289,7 +281,6 @@ class Narrator:
         yield Over(run)
 
     def is_own(self, path: str) -> bool:
-        """Return whether a call of a model is one of the agent itself."""
         _, step, place = step_of(path, self._agent)
         return step > 0 and _is_model(place)
 

@@ -92,13 +92,11 @@ async def _ends(store: Store, info: LogInfo) -> tuple[JournalEntry | None, Agent
 
 
 async def read_entries(store: Store, info: LogInfo, after: int, limit: int | None = None) -> list[JournalEntry]:
-    """Return entries of a record, as many as a limit allows."""
     rows = await store.read(info.log, after, limit)
     return [read_entry(line) for line in await lines_of(store, info.log, rows)]
 
 
 def _run(entries: Sequence[JournalEntry]) -> AgentRun | None:
-    """Return the run in the last two entries of a record."""
     if len(entries) < 2 or not isinstance(entries[1], Ended):
         return None
     run = _as_run(entries[1].run)

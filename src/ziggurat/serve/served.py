@@ -63,7 +63,6 @@ class ServedAgents(Driver):
             raise errors.LimitExceeded("runs", limit, running, text, transient=True)
 
     def metrics(self) -> list[Metrics]:
-        """Return the different metrics that are middleware of the agents."""
         chains = [chain for agent in self.agents.values() if (chain := parts_of(agent).chain) is not None]
         members = [each for chain in chains for each in chain.middlewares if isinstance(each, Metrics)]
         return list({id(each): each for each in members}.values())
@@ -74,7 +73,6 @@ class ServedAgents(Driver):
         return self.agents[name]
 
     async def agent_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
-        """Return the agent of a run, and the header of its record."""
         for store in self.stores():
             info = await store.find(f"run:{run_id}")
             if info is not None:

@@ -82,6 +82,5 @@ async def attend(
 
 
 def _end(limit: asyncio.Timeout, work: object = None) -> None:
-    """End what a time limit is for now."""
     with suppress(RuntimeError):  # it has ended already
         limit.reschedule(0)

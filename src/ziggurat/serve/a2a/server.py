@@ -109,7 +109,6 @@ class A2aServer:
         return ResponseStream(events(), self._agents.closing)
 
     async def _driven(self, asked: a2a.SendMessage, request: Request) -> runs.UiRun:
-        """Return the run that answers a message: a new one, or one that waits for it."""
         message, config = asked.message, asked.configuration.task_push_notification_config
         if message.role != "ROLE_USER" or not message.parts:
             raise errors.ConfigurationError("a message to an agent is a user's, and has parts")
@@ -170,7 +169,6 @@ class A2aServer:
         return (await self._view(task_id)).task()
 
     async def _find(self, task_id: str) -> tuple[Runnable[Any], LogInfo]:
-        """Return the agent of a task, and the last of the runs as which it has continued."""
         _, info = await self._agents.newest_of(check_id(task_id))
         if info.agent != self._agent.name:
             raise errors.RunNotFound(f"there is no task {task_id!r:.150}")

@@ -140,7 +140,6 @@ def _shown(message: Message) -> Iterator[a2a.Part]:
 
 
 def question_of_item(item: PendingItem) -> str:
-    """Return what somebody is asked about what waits."""
     return item.reason if item.stage == "question" else f"{item.call.name}({item.shown}) waits for a decision"
 
 
@@ -165,7 +164,6 @@ _MOST = 1_000
 
 
 async def list_tasks(agent: Runnable[Any], query: a2a.TasksQuery) -> dict[str, object]:
-    """Return a page of tasks, those that changed last first."""
     if not 1 <= query.page_size <= 100:
         raise ConfigurationError(f"pageSize is a number from 1 to 100, got {query.page_size}")
     labels = {CONTEXT: query.context_id} if query.context_id else None

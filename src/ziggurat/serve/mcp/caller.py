@@ -41,8 +41,6 @@ class Params(Struct, frozen=True, rename="camel"):
 
 
 class Caller(Struct, eq=False):
-    """The client of one request."""
-
     version: str
     capabilities: dict[str, Any]
     send: Callable[[Message], None]
@@ -75,14 +73,12 @@ class Caller(Struct, eq=False):
 
 
 def level_of(value: object) -> str:
-    """Return a level; raises JsonRpcError if there is none of that name."""
     if value not in _LEVELS:
         raise invalid(f"a level is one of {', '.join(_LEVELS)}, got {value!r:.50}")
     return str(value)
 
 
 def invalid(why: str, data: object = None) -> JsonRpcError:
-    """Return the error for parameters that a client must change."""
     return JsonRpcError(why, INVALID_PARAMS, data)
 
 

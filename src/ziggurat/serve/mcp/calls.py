@@ -47,7 +47,6 @@ class Calls:
                 await self.agents.resume(run_id, *listeners)
 
     async def revive(self, run_id: str, listener: Listener) -> None:
-        """Go on with a run that has lost its process."""
         agent, _ = await self.agents.agent_of(run_id)
         status = await agent.attach(run_id).status()
         if status.status == "running" and not status.driven:

@@ -54,7 +54,6 @@ class _Exchange:
         self._send: guard.Send
 
     def send(self, message: jsonrpc.Message) -> None:
-        """Send a message before the answer."""
         if len(self._queue) < _MOST or isinstance(message, jsonrpc.Request):
             self._queue.append(message)
             self._wake.set()
@@ -143,8 +142,6 @@ def _reply(message: jsonrpc.Message | None, status: int, headers: Mapping[str, s
 
 
 class _Endpoint:
-    """The address at which clients of MCP are served."""
-
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
         self._closing = methods.agents.closing
@@ -217,7 +214,6 @@ class _Endpoint:
         return exchange
 
     async def _accept(self, headers: Mapping[str, str], message: jsonrpc.Message) -> Response:
-        """Take a notification, or a response to a request of ours."""
         if isinstance(message, jsonrpc.Success | jsonrpc.Failure):
             await self._legacy.respond(message)
         elif isinstance(message, jsonrpc.Notification) and headers.get(_VERSION, wire.LEGACY[0]) in wire.LEGACY:

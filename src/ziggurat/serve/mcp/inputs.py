@@ -72,7 +72,6 @@ def waiting_in(status: RunStatus) -> tuple[PendingItem, ...]:
 
 
 def request_for(item: PendingItem) -> tuple[str, Json]:
-    """Return the request to the client for what waits: its method and parameters."""
     if item.stage == "question":
         question = question_of(item.call)
         if (request := question.answer.get(_REQUEST)) is not None:
@@ -89,12 +88,10 @@ def request_for(item: PendingItem) -> tuple[str, Json]:
 
 
 def capability_of(item: PendingItem) -> str:
-    """Return the capability that a client needs to be asked about what waits."""
     return _CAPABILITIES[request_for(item)[0]]
 
 
 def input_requests(items: Sequence[PendingItem] | Mapping[str, PendingItem], caller: Caller) -> Json:
-    """Return the requests for what waits that a client can answer, by their keys."""
     named = items if isinstance(items, Mapping) else {item.id: item for item in items}
     requests: Json = {}
     for key, item in named.items():

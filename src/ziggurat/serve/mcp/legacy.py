@@ -83,7 +83,6 @@ class LegacyEra:
             await self._calls.agents.cancel(run_id)
 
     async def finish(self, run_id: str, caller: Caller) -> Json:
-        """Return what the run of a call has answered, after asking the client what it waits for."""
         while isinstance(reached := await self._calls.reach(run_id, caller), RunStatus):
             await self._ask(run_id, reached, caller)
         assert reached is not None
@@ -135,7 +134,6 @@ class LegacyEra:
                 future.cancel()
 
     async def respond(self, response: jsonrpc.Success | jsonrpc.Failure) -> None:
-        """Use the response of a client to a request of ours."""
         run_id, _, item_id = self._calls.signer.read("request", str(response.id)).partition("~")
         agent, _ = await self._calls.agents.agent_of(run_id)
         items = {item.id: item for item in waiting_in(await agent.attach(run_id).status())}

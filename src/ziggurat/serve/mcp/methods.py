@@ -84,7 +84,6 @@ class Methods:
         return found
 
     def resource_at(self, uri: str) -> tuple[Resource, dict[str, str]]:
-        """Return the resource at an address, and the values of its variables."""
         for each in self.server.resources:
             if (values := each.match(uri)) is not None:
                 return each, values

@@ -92,7 +92,6 @@ class Tasks:
         await self._calls.agents.cancel(await self.run_of(task_id))
 
     async def follow(self, run_id: str, caller: Caller, tell: Callable[[str, Json], None]) -> None:
-        """Tell a client of each change of a task, until it has ended."""
         told = ""
         while True:
             agent, info = await self._calls.agents.newest_of(run_id)
@@ -200,7 +199,6 @@ class ModernEra:
     async def _outcome(
         self, run_id: str, bound: str, responses: dict[str, Any], caller: Caller, *, always: bool
     ) -> Json:
-        """Return what a call has come to: its result, a task, or what it waits for."""
         within = self._methods.server.task_after if caller.knows_tasks else None
         while True:
             reached = await self._calls.reach(run_id, caller, 0.0 if always else within)
@@ -255,7 +253,6 @@ class ModernEra:
     # -- subscriptions -------------------------------------------------------------------------------------------
 
     async def _listen(self, request_id: jsonrpc.Id, params: Params, caller: Caller) -> Json:
-        """Tell a client of changes until this is cancelled, or the server ends."""
         tag = {wire.PREFIX + "subscriptionId": request_id}
 
         def tell(method: str, content: Json) -> None:

@@ -68,7 +68,6 @@ class Offered(Struct, frozen=True, eq=False):
 
 
 def offered_agent(agent: Runnable[Any]) -> Offered:
-    """Return an agent, a team, a flow, a plan or a graph as a tool."""
     tool = (fact(agent, AS_TOOL) or AgentTool)(agent)
     return Offered(tool.spec, agent, tool.prompt, is_function=False, output=output_schema(agent))
 

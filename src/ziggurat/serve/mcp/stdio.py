@@ -87,7 +87,6 @@ class Connection:
         return await self._legacy.answer(message, params, caller, self._session)
 
     async def _notice(self, message: Notification) -> None:
-        """Take a notification; a request that is cancelled gets no answer."""
         await self._legacy.notified(message, self._session)
         request_id = parse(message.params, Params).request_id
         if message.method == "notifications/cancelled" and isinstance(request_id, str | int):

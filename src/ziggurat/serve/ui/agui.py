@@ -80,7 +80,6 @@ def _answer(entry: _ResumeEntry) -> Any:
 
 
 def _results(content: ModelRequest) -> dict[str, Any]:
-    """Return the results of the client's tools at the end of a conversation."""
     last = takewhile(lambda message: message.role == "tool", reversed(content.messages))
     return {result.id: result.text for message in last for result in message.tool_results}
 

@@ -25,7 +25,6 @@ Encode = Callable[[Tale], Iterable[object]]
 async def frames(
     run: UiRun, encode_tale: Encode, after: Place | None, start: Iterable[object] = (), end: bytes = b""
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a run as bytes, those after a place."""
     if after is None:
         for event in start:
             yield _frame((run.after, 0, 0), event)
