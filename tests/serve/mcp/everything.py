@@ -440,7 +440,7 @@ class _ForSuite:
     """Adds the token to all requests, which the suite cannot, and cuts the stream of `test_reconnection` once."""
 
     def __init__(self, app: ServedApp) -> None:
-        self._app, self.agents, self.closing, self.token = app, app.agents, app.agents.closing, app.token
+        self._app, self.agents, self.token = app, app.agents, app.token
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
