@@ -174,14 +174,13 @@ _FROM_BELOW = Usage(0, 0, requests=1)
 class ModelTries(Charges):
     """A model as one call awaits it, with the tries of its layers, and what the call has cost so far."""
 
-    def __init__(
-        self, model: Model, request: ModelRequest, path: str, journal: LocalJournal, reserved: Sequence[Reservation]
-    ) -> None:
+    def __init__(self, model: Model, name: str, request: ModelRequest, ctx: Context, journal: LocalJournal) -> None:
         self.inner: Model = model
+        self.name = name
         self.request = request  # of the last try
-        self._path = path
-        self._journal = journal
-        self._reserved = reserved
+        self.ctx = ctx  # of the call
+        self.journal = journal
+        self.reserved: Sequence[Reservation] = ()
         self._open = 1  # the tries that were admitted and have not ended
         self._answers: list[Usage] = []  # the usage of each
         self._lost: list[object] = []  # what all else has cost
@@ -192,10 +191,10 @@ class ModelTries(Charges):
             response = await self.inner(request, ctx.charging(self))
             if not isinstance(response, ModelResponse):
                 self.lose(_FROM_BELOW)
-                must_be(response, ModelResponse, name_of(self.inner), ctx)
+                must_be(response, ModelResponse, self.name, ctx)
             response = with_usage(response, request)
         except BaseException as error:
-            self.lose(_FROM_BELOW if self._journal.is_from_below(self._path, error) else error)
+            self.lose(_FROM_BELOW if self.journal.is_from_below(self.ctx.path, error) else error)
             raise
         self._answers.append(response.usage)
         self._end(response.usage, self._open)
@@ -215,15 +214,15 @@ class ModelTries(Charges):
         self._open += 1
 
     def reserve(self) -> None:
-        for each in self._reserved:
+        for each in self.reserved:
             each.check()
-        for each in self._reserved:
+        for each in self.reserved:
             each.hold(1)
 
     def count(self, cost: object, tries: int) -> None:
         """Count what was used without giving an answer, and end as many tries."""
         known = None
-        if not (isinstance(cost, BaseException) and self._journal.is_from_below(self._path, cost)):
+        if not (isinstance(cost, BaseException) and self.journal.is_from_below(self.ctx.path, cost)):
             known = cost_of(cost, self._expected)
         if isinstance(cost, BaseException) and isinstance(known, Usage) and usage_of(cost) is not None:
             attach(cost, "usage", known)  # hooks read it there
@@ -236,13 +235,13 @@ class ModelTries(Charges):
             self.count(cost, 0)
 
     def _end(self, cost: object, tries: int) -> None:
-        for each in self._reserved:
+        for each in self.reserved:
             each.end(cost, tries)
 
     @property
     def _expected(self) -> Usage:
         """What a try is assumed to have used whose usage is unknown: as much as any budget reserves for it."""
-        estimates = [each.estimate for each in self._reserved] or [expected_usage(self.request)]
+        estimates = [each.estimate for each in self.reserved] or [expected_usage(self.request)]
         return max(estimates, key=lambda usage: usage.total)
 
     def answered(self, response: ModelResponse) -> tuple[ModelResponse, tuple[object, ...]]:
@@ -256,10 +255,16 @@ class ModelTries(Charges):
         return response if own is response.usage else replace(response, usage=own), (*self._lost, *others)
 
     def failed(self, error: BaseException) -> tuple[object, ...]:
-        stated = None if self._journal.is_from_below(self._path, error) else usage_of(error)
+        stated = None if self.journal.is_from_below(self.ctx.path, error) else usage_of(error)
         if stated is not None:
             self.count_once(stated)
         return (*self._lost, *self._answers)
+
+    def settle(self, spent: tuple[object, ...]) -> None:
+        """End what is reserved, and count what the call has cost; the budgets have counted each try as it ended."""
+        for each in self.reserved:
+            each.release(sent=bool(spent))
+        count(self.ctx, self.name, spent, admitted=True)
 
 
 class _HookTries(Charges):
@@ -307,15 +312,12 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         await ctx.emit(ModelStarted(ctx.path, name, len(request.messages)))
     if (record := journal.find(ctx.path)) is not None and (outcome := journal.next_outcome(ctx, record)) is not None:
         return await _recorded_response(outcome, name, request, ctx, chain, journal)
-    original = request
-    reserved: Sequence[Reservation] = ()
-    tries: ModelTries | None = None
+    original, tries = request, ModelTries(model, name, request, ctx, journal)
     try:
         if journal.refusing or journal.calm:
             refuse(name, ctx, journal)
         if ADMISSION in ctx.scope:
-            reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
-        tries = ModelTries(model, request, ctx.path, journal, reserved)
+            tries.reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
         if chain.hooks["before_model"]:
             request = await run_hooks(chain, "before_model", request, ctx)
         if record is not None or APPROVALS in ctx.scope:
@@ -324,13 +326,11 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         response, lost = tries.answered(response)
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
         stored = journal.append(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
-        for each in reserved:
-            each.release(sent=True)
-        count(ctx, name, (*lost, response.usage), admitted=True)  # the budgets have counted each try as it ended
+        tries.settle((*lost, response.usage))
         if stored is not None:
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
-        raise await _failed(raised, tries, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
+        raise await _failed(raised, tries, original, chain)  # noqa: B904 - it has its cause already
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -352,25 +352,15 @@ async def _recorded_response(
     return response
 
 
-async def _failed(
-    raised: BaseException,
-    tries: ModelTries | None,
-    name: str,
-    request: ModelRequest,
-    reserved: Sequence[Reservation],
-    ctx: Context,
-    chain: HookChain,
-    journal: LocalJournal,
-) -> BaseException:
+async def _failed(raised: BaseException, tries: ModelTries, request: ModelRequest, chain: HookChain) -> BaseException:
+    ctx, journal = tries.ctx, tries.journal
     error, record = contained(raised), journal.find(ctx.path)
     spent: tuple[object, ...] = ()
     if record is None or record.result is None:  # else it was answered, and does not become durable
-        spent = () if tries is None else tries.failed(error)
-        for each in reserved:
-            each.release(sent=bool(spent))
-        count(ctx, name, spent, admitted=True)
+        spent = tries.failed(error)
+        tries.settle(spent)
     try:
-        await journal.write_failure(ctx, name, request, error, spent)
+        await journal.write_failure(ctx, tries.name, request, error, spent)
     except BaseException as failed:  # noqa: BLE001 - raised by the caller
         error = failed
     await _report_failure(error, ctx, chain)
