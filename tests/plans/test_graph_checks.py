@@ -13,8 +13,7 @@ from tests.wrong import wrong
 from ziggurat import ConfigurationError
 from ziggurat.flows import step
 from ziggurat.plans import START, Graph, append, merge
-from ziggurat.plans.reducers import Reducer
-from ziggurat.plans.state import StateType
+from ziggurat.plans.state import Reducer, StateType
 
 
 def to_b_or_c(state: State) -> Literal["b", "c"]:

@@ -203,7 +203,6 @@ NAMES: dict[str, dict[str, str]] = {
         "observe.tree": "RunTree run_tree",
     },
     "ziggurat.plans": {
-        "plans.conditions": "agent_condition contains when",
         "plans.executing": "ExecutedStep plan_execute",
         "plans.graph": "Graph",
         "plans.graph_parts": "END START",
@@ -211,12 +210,12 @@ NAMES: dict[str, dict[str, str]] = {
             "Compound DepthExceeded Method NoMethodFound NoPlan NoPreconditionSatisfied Planner Primitive "
             "SearchLimitExceeded StepLimitExceeded htn_flow "
         ),
-        "plans.nodes": "Branch Loop Map Node Parallel Sequence Task",
-        "plans.reducers": "append merge",
-        "plans.result": "PlanResult",
+        "plans.nodes": "Branch Loop Map Node Parallel PlanResult Sequence Task",
+        "plans.state": "append merge",
         "plans.state_graph": "StateGraph",
         "plans.statuses": "node_statuses",
         "plans.trees": "workflow",
+        "plans.variables": "agent_condition contains when",
     },
     "ziggurat.providers": {
         "http.limits": "Limits",

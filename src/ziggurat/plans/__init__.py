@@ -1,7 +1,7 @@
 """Plans: work that is planned ahead, and runs as a durable flow.
 
-- `trees` makes a flow of `nodes`, with `conditions` and `variables`. `executing`: a model plans the steps. `htn` plans
-  how to decompose tasks.
+- `trees` makes a flow of `nodes`, with `variables` and conditions on them. `executing`: a model plans the steps. `htn`
+  plans how to decompose tasks.
 - `graph` declares nodes on a typed `state`, and builds a `state_graph`, which `graph_run` runs.
 - `drawing`: both as diagrams; `statuses`: how far a run has come.
 """
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.plans.conditions import agent_condition as agent_condition, contains as contains, when as when
     from ziggurat.plans.executing import ExecutedStep as ExecutedStep, plan_execute as plan_execute
     from ziggurat.plans.graph import Graph as Graph
     from ziggurat.plans.graph_parts import END as END, START as START
@@ -34,13 +33,14 @@ if TYPE_CHECKING:
         Map as Map,
         Node as Node,
         Parallel as Parallel,
+        PlanResult as PlanResult,
         Sequence as Sequence,
         Task as Task,
     )
-    from ziggurat.plans.reducers import append as append, merge as merge
-    from ziggurat.plans.result import PlanResult as PlanResult
+    from ziggurat.plans.state import append as append, merge as merge
     from ziggurat.plans.state_graph import StateGraph as StateGraph
     from ziggurat.plans.statuses import node_statuses as node_statuses
     from ziggurat.plans.trees import workflow as workflow
+    from ziggurat.plans.variables import agent_condition as agent_condition, contains as contains, when as when
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

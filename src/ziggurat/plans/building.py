@@ -14,8 +14,7 @@ from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
 from ziggurat.core.service import EFFECT, Effect, strongest
 from ziggurat.journal.store import Store
-from ziggurat.plans.nodes import Node, Place, Task, place_nodes
-from ziggurat.plans.result import NodeResult, PlanResult
+from ziggurat.plans.nodes import Node, NodeResult, Place, PlanResult, Task, place_nodes
 from ziggurat.plans.running import Execution
 from ziggurat.plans.statuses import facts_of_plan
 from ziggurat.plans.variables import text_of_value

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, Mark
-from ziggurat.plans.conditions import condition_text
 from ziggurat.plans.graph_parts import END, START
 from ziggurat.plans.graph_shape import Shape
 from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Place, Task
+from ziggurat.plans.variables import condition_text
 
 
 def diagram_of_plan(places: tuple[Place, ...], marks: Mapping[str, Mark]) -> Diagram:

@@ -17,8 +17,7 @@ from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt, che
 from ziggurat.core.tasks import closed
 from ziggurat.journal.store import Store
 from ziggurat.plans.building import plan_flow, prepared
-from ziggurat.plans.nodes import Task
-from ziggurat.plans.result import PlanResult
+from ziggurat.plans.nodes import PlanResult, Task
 from ziggurat.plans.variables import escaped
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.toolbox import Toolbox

@@ -1,4 +1,4 @@
-"""The nodes of a plan: what is done, one after the other, at the same time, by a condition, or again."""
+"""The nodes of a plan, done one after the other, at the same time, by a condition or again; and what became of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, count
@@ -10,7 +10,8 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Effect, Service
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt
-from ziggurat.plans.conditions import Condition
+from ziggurat.messages.events import NodeStatus
+from ziggurat.plans.variables import Condition
 from ziggurat.tools.entry import Tool
 
 OnFailure = Union[Literal["raise", "continue"], "Node"]
@@ -229,3 +230,50 @@ def _parts_of(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Branch):
         return (node.if_true,) if node.if_false is None else (node.if_true, node.if_false)
     return (node.node,) if isinstance(node, (Map, Loop)) else ()
+
+
+class NodeResult(Struct, frozen=True):
+    """What became of a node of a plan, each time it was reached.
+
+    Attributes:
+        node: Its position in the plan, such as ``checks/spelling``.
+        path: The path of its calls in the run, such as ``review/checks/settled/1/spelling``.
+        name: Of the node; that of the variable that has its output, if it has one.
+        kind: Such as ``"Task"`` or ``"Branch"``.
+        status: ``"completed"``, ``"failed"`` or ``"skipped"``.
+        output: Its output as plain data; None unless it has completed.
+        error: Why it failed.
+    """
+
+    node: str
+    path: str
+    name: str
+    kind: str
+    status: NodeStatus
+    output: Any = None
+    error: str | None = None
+
+
+class PlanResult(Struct, frozen=True):
+    """The output of a run of a plan.
+
+    Attributes:
+        output: The output of the last node.
+        variables: The variables at the end, as plain data.
+        nodes: Each node, each time it was reached, in the order of the plan.
+    """
+
+    output: Any
+    variables: dict[str, Any]
+    nodes: tuple[NodeResult, ...] = ()
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The outputs of the tasks that have completed, by name; of a task that ran several times, the last."""
+        tasks = [each for each in self.nodes if each.kind == "Task" and each.status == "completed"]
+        return {each.name: each.output for each in tasks}
+
+    @property
+    def steps(self) -> int:
+        """How many tasks were run, at all levels."""
+        return sum(each.kind == "Task" and each.status != "skipped" for each in self.nodes)

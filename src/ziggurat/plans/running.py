@@ -11,10 +11,8 @@ from ziggurat.core.context import AMBIENT, Context, running
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described, text_of
 from ziggurat.core.failures import ends_run
 from ziggurat.messages.events import NodeChanged, NodeStatus
-from ziggurat.plans.conditions import holds
-from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Place, Sequence
-from ziggurat.plans.result import NodeResult
-from ziggurat.plans.variables import items_of
+from ziggurat.plans.nodes import Branch, Loop, Map, NodeResult, Parallel, Place, Sequence
+from ziggurat.plans.variables import holds, items_of
 from ziggurat.plans.working import Work
 
 _Values = dict[str, Any]

@@ -11,10 +11,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.settings import checked
 from ziggurat.journal.store import Store
 from ziggurat.plans.building import plan_flow, prepared
-from ziggurat.plans.conditions import Asked, condition_text
-from ziggurat.plans.nodes import Branch, Loop, Node, Place, Task
-from ziggurat.plans.result import PlanResult
-from ziggurat.plans.variables import Variables
+from ziggurat.plans.nodes import Branch, Loop, Node, Place, PlanResult, Task
+from ziggurat.plans.variables import Asked, Variables, condition_text
 
 
 @checked

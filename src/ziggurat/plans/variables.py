@@ -1,12 +1,25 @@
-"""The variables of a plan: what its nodes read and write, and how texts and arguments refer to them."""
+"""The variables of a plan: what its nodes read and write, how texts refer to them, and conditions on them."""
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from ziggurat.core.codec import canonical
-from ziggurat.core.errors import InvalidArguments
+import msgspec
+from msgspec import Meta
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.codec import canonical, plain
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.failures import call_given
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, checked
 from ziggurat.tools.arguments import read
+from ziggurat.tools.schema import schema_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+T = TypeVar("T")
 
 Variables = Mapping[str, Any]
 """The values that the nodes of a plan have in common, by name."""
@@ -87,3 +100,106 @@ def text_of_value(value: object) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else canonical(value).decode()
+
+
+Predicate = Callable[[Variables], bool]
+"""Whether a condition holds for some variables; it must depend on nothing else."""
+
+
+class Asked(CheckedStruct, frozen=True, eq=False):
+    agent: Runnable
+    question: NonEmptyText
+
+
+Condition = str | Asked | Annotated[Predicate, Meta(title="function of the variables")]
+"""``"variable:substring"``, a function of the variables (see `when`), or what `agent_condition` has made."""
+
+
+def contains(condition: str, variables: Variables) -> bool:
+    """Return whether a variable contains a text, for a condition such as ``"status:ok"``.
+
+    Spaces around the name and the text are ignored. Without a colon, or without that variable, it does not hold.
+
+    >>> contains("status:ok", {"status": "ok running"})
+    True
+    """
+    name, colon, text = condition.partition(":")
+    name = name.strip()
+    return bool(colon) and name in variables and text.strip() in text_of_value(variables[name])
+
+
+@checked
+def when(variable: NonEmptyText, kind: "TypeForm[T]", test: Callable[[T], bool]) -> Predicate:
+    """Return a condition on the value of one variable, which is read as a type first.
+
+    ::
+
+        Branch(when("score", float, lambda score: score >= 0.8), publish, refine)
+
+    Without that variable, the condition does not hold.
+
+    Args:
+        variable: Its name.
+        kind: The type of its value.
+        test: Whether the condition holds for the value.
+
+    Raises:
+        ConfigurationError: values of this type cannot be read from plain data.
+        InvalidArguments: during the run, if the value is not of this type.
+    """
+    schema_of(kind)
+
+    def predicate(variables: Variables) -> bool:
+        if variable not in variables:
+            return False
+        value = variables[variable]
+        if not (isinstance(kind, type) and isinstance(value, kind)):
+            try:
+                value = msgspec.convert(plain(value), kind, strict=False)
+            except (msgspec.ValidationError, TypeError) as error:
+                raise InvalidArguments(f"the variable {variable!r} does not fit: {error}") from error
+        return test(value)
+
+    name = str(getattr(test, "__name__", "<lambda>"))
+    predicate.__name__ = f"a test of {variable}" if name == "<lambda>" else f"{name}({variable})"
+    return predicate
+
+
+@checked
+def agent_condition(agent: Runnable[Any], question: NonEmptyText) -> Asked:
+    """Return a condition that an agent decides, with an answer of the type bool.
+
+    ::
+
+        judge = Agent("demo", output=bool)
+        Loop(write, until=agent_condition(judge, "Is this text free of errors? {draft}"), max_rounds=5)
+
+    The answer is recorded, as that of every agent. If it is no bool, the node fails.
+
+    Args:
+        agent: Answers true or false.
+        question: May refer to variables, as the prompt of a task.
+    """
+    return Asked(agent, question)
+
+
+async def holds(condition: Condition, variables: Variables, where: str, ctx: Context) -> bool:
+    if isinstance(condition, str):
+        return contains(condition, variables)
+    if isinstance(condition, Asked):
+        run = await condition.agent.run(text_of_value(fill(condition.question, variables, where)))
+        answer, advice = run.raise_for_stop().output, f"make it with Agent(..., output=bool), {condition.agent.name}"
+    else:
+        answer, advice = call_given(condition, ctx, variables), "return True or False"
+    if not isinstance(answer, bool):
+        raise ConfigurationError(f"the condition of {where} gave {answer!r:.100}, not True or False: {advice}")
+    return answer
+
+
+def condition_text(condition: Condition) -> str:
+    if isinstance(condition, str):
+        return condition
+    if isinstance(condition, Asked):
+        return f"{condition.agent.name}: {condition.question}"
+    name = str(getattr(condition, "__name__", type(condition).__name__))
+    return "a test" if name == "<lambda>" else name

@@ -15,8 +15,7 @@ from ziggurat.core.service import stack
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import ToolCall
-from ziggurat.plans.nodes import Place, Task
-from ziggurat.plans.result import PlanResult
+from ziggurat.plans.nodes import Place, PlanResult, Task
 from ziggurat.plans.variables import Variables, fill
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.toolbox import Toolbox
