@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from ziggurat.agents.memory.active import taint_in
+from ziggurat.agents.memory.showing import taint_in
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError, ToolErrorKind

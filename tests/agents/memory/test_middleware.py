@@ -49,6 +49,7 @@ from ziggurat.memory import (
     similarity,
 )
 from ziggurat.memory.record import DOUBTS, SUBJECT
+from ziggurat.memory.search import BOUNDS
 from ziggurat.memory.store import Hit
 from ziggurat.messages import FinishReason, assistant
 from ziggurat.messages.message import MEMORY
@@ -377,7 +378,7 @@ def test_a_memory_given_further_in_counts() -> None:
 async def test_what_is_kept_twice_after_a_crash_is_there_once() -> None:
     store = open_memory("memory:")
     ctx = root("agent").within(CLOCK, HandClock()).within(RUN_ID, "r")
-    mind = ActiveMemory(store, "ann", None)
+    mind = ActiveMemory(store, "ann", None, BOUNDS)
     notes = [Note(content="one"), Note(content="two", kind="longterm"), Note(content="two", kind="semantic")]
     first = await keep(mind, notes, ctx)
     second = await keep(mind, notes, ctx)

@@ -1,11 +1,8 @@
 """The memory of the running agent, and storing notes in it."""
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import IDS, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
@@ -15,11 +12,10 @@ from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory
 from ziggurat.memory.record import DOUBTS, SUBJECT, MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
-from ziggurat.memory.search import BOUNDS, Bounds
+from ziggurat.memory.search import Bounds
 from ziggurat.memory.similar import wording
 from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.messages.message import MEMORY, Message, taint_of
-from ziggurat.messages.model import GRAPH_ADDED, GRAPH_ORIGIN, Embedder, Embeddings, EmbedRequest
+from ziggurat.messages.model import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.runs.fork import ids_with_origins
 
@@ -74,11 +70,11 @@ class ActiveMemory(Struct, frozen=True, eq=False):
     store: MemoryStore
     owner: str
     by: object
+    bounds: Bounds
     embedder: Embedder | None = None
     score: Score | None = None
     capacity: int | None = None
     max_age: float | None = None
-    bounds: Bounds = BOUNDS
 
     def open(self, ctx: Context) -> AgentMemory:
         """Return the memory, with the clock and ids of a context."""
@@ -131,20 +127,7 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
 """The memory of the agent that is running."""
 
 
-def taint_in(ctx: Context, messages: Iterable[Message] = ()) -> tuple[str, ...]:
-    """Return the tools whose results this agent, and the agents that called it, have read in this run."""
-    frame = ctx.scope.get(AGENT_CALL)
-    taints = set(taint_of(messages))
-    while frame is not None:
-        taints.update(taint_of(frame.said()))
-        frame = frame.outer
-    read = (f"{MEMORY}:", GRAPH_ORIGIN, GRAPH_ADDED)
-    plain = {each for each in taints if not each.startswith(read)}
-    recalled = {tool for each in taints - plain for tool in each.partition(":")[2].split(",") if tool}
-    return tuple(sorted(plain | recalled))
-
-
-async def keep(mind: ActiveMemory, notes: Iterable[Note], ctx: Context) -> list[StoredNote]:
+async def keep(mind: ActiveMemory, notes: list[Note], ctx: Context) -> list[StoredNote]:
     """Store the notes of the call at this context; a call repeated after a crash, or in a fork, stores none of them
     twice."""
     stored: list[StoredNote] = []

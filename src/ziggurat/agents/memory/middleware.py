@@ -163,7 +163,7 @@ class Remembering(Middleware):
             owner = self.owner if isinstance(self.owner, str) else self.owner(ctx)
             _check_owner(owner)
             return ActiveMemory(
-                self.store, owner, self, self.embedder, self.score, self.capacity, self.max_age, self.bounds
+                self.store, owner, self, self.bounds, self.embedder, self.score, self.capacity, self.max_age
             )
         name = ctx.scope[AGENT_CALL].agent
         return outer if name in self.share else replace(outer, owner=f"{outer.owner}/{name}")

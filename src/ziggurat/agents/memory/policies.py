@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from ziggurat.agents.compaction.reducers import text_of_parts
-from ziggurat.agents.memory.active import ACTIVE_MEMORY, Note, taint_in
+from ziggurat.agents.memory.active import ACTIVE_MEMORY, Note
+from ziggurat.agents.memory.showing import taint_in
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.model_call import ask_model
 from ziggurat.core.context import Context
