@@ -10,7 +10,7 @@ from ziggurat import Agent, ConfigurationError, Event, ModelRequest, tool
 from ziggurat.events import NodeChanged
 from ziggurat.messages import stops, tool_call
 from ziggurat.models import ScriptedModel
-from ziggurat.plans import plan_execute
+from ziggurat.plans import Planner, Primitive, htn_flow, plan_execute
 from ziggurat.plans.executing import ExecutedPlan, PlannedStep, Verification, read_plan, read_verdict
 from ziggurat.stores import InMemoryStore
 
@@ -268,3 +268,18 @@ def test_only_more_than_half_is_confident() -> None:
     assert not read_verdict("ACHIEVED 0.5").is_confident_success
     assert read_verdict("ACHIEVED 0.51").is_confident_success
     assert read_verdict("ACHIEVED 0.9\n\n - late \n").issues == ("- late",)
+
+
+async def search_again(query: str) -> str:
+    """Search."""
+    return query
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_two_tools_of_one_name_are_refused(planned: bool) -> None:
+    tools = [search, tool(name="search", effect="none")(search_again)]
+    with pytest.raises(ConfigurationError, match="search"):
+        if planned:
+            plan_execute(ScriptedModel("x"), tools=tools)
+        else:
+            htn_flow(Planner([]), Primitive("search"), tools=tools)
