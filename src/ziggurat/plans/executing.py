@@ -286,7 +286,6 @@ def plan_execute(
     limits = _Limits(max_steps, stop_on_failure, max_plans)
 
     async def run(ctx: Context, goal: str) -> ExecutedPlan:
-        """Plan, execute and verify."""
         return await _Attempts(goal, planner, executor, verifier, callers, named, limits).run(ctx)
 
     return plan_flow(

@@ -443,7 +443,6 @@ def htn_flow(
         _require_tools(planner, goal, named)
 
     async def run(ctx: Context, world: dict[str, Any]) -> PlanResult:
-        """Find a plan and do its steps."""
         plan = call_given(planner.plan, ctx, goal, world)
         tasks = [_task_of(each, named) for each in plan.steps]
         return await prepared(tasks, agent, alike=True).run(ctx, dict(world))

@@ -1,6 +1,6 @@
 """workflow: a tree of nodes as a durable flow."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
 from ziggurat.agents.flow import Flow
@@ -60,19 +60,13 @@ def workflow(
     initial = dict(variables or {})
 
     async def run(ctx: Context, value: Any) -> PlanResult:
-        """Run the nodes of a plan."""
         return await tree.run(ctx, initial | _variables_of(value))
 
-    async def run_without_input(ctx: Context) -> PlanResult:
-        return await run(ctx, {})
-
     hints = {"ctx": Context, "value": input, "return": PlanResult}
-    function: Callable[..., Any] = run
     if input is None:
-        function = run_without_input
         del hints["value"]
     return plan_flow(
-        function,
+        (lambda ctx: run(ctx, {})) if input is None else run,
         hints,
         {"nodes": digest([_shape_of(each) for each in everything])},
         name=name,
