@@ -11,7 +11,7 @@ from ziggurat.core.context import BUDGETS, Context, Key
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
 from ziggurat.core.failures import call_given
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
-from ziggurat.journal.entries import Record, Tried
+from ziggurat.journal.entries import Intent, Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.message import ToolResult
 from ziggurat.messages.model import ModelRequest
@@ -76,19 +76,6 @@ class Spending:
         self.so_far: set[str] = set()  # the paths of those that have ended as far as this process has come
         self.limited: bool = False  # whether a tool call was refused because of the limit on all of them
         self._longest = ASSUMED_OUTPUT
-
-    def recall(self, tried: Tried, costs: list[object]) -> None:
-        """Count what a recorded try has cost; a step counts if its model was called."""
-        for cost in costs:
-            self.add(cost, tried.name)
-            if cost is not tried and _is_step(tried.path):
-                self.steps.add(tried.path)
-
-    def recall_tool(self, path: str, record: Record) -> None:
-        """Count a recorded tool call, if it was made: refused ones do not count."""
-        name = _name_of_made(record)
-        if name:
-            self.calls.setdefault(name, set()).add(path)
 
     def recall_refusal(self, recorded: object) -> None:
         """Note that a recorded result, which is used again, is that of a call that the limit on all of them refused."""
@@ -190,14 +177,6 @@ def _is_step(path: str) -> bool:
     return path.endswith("/model") and parent_of(path).rpartition("/")[2].startswith("step-")
 
 
-def _name_of_made(record: Record) -> str:
-    """Return the name of a tool whose recorded call was made, empty if it was refused: it has no intent then."""
-    if record.intent is not None:
-        return record.intent.name
-    result = record.result
-    return result.name if result is not None and as_type(result.value, ToolResult).error is None else ""
-
-
 ADMISSION: Key[tuple[Spending, ...]] = cast("Key[tuple[Spending, ...]]", BUDGETS)
 """What was spent of all budgets in effect; `BUDGETS` is this key, with the type that lower rooms know."""
 
@@ -231,8 +210,17 @@ def budgeted(ctx: Context, budget: Budget) -> Context:
         budget = replace(budget, price=lambda name, usage: call_given(price, ctx, name, usage))
     spending, journal = Spending(budget), journal_of(ctx)
     for tried, costs in journal.spent(ctx.path):
-        spending.recall(tried, costs)
+        for cost in costs:
+            spending.add(cost, tried.name)
+            if cost is not tried and _is_step(tried.path):  # its model was called
+                spending.steps.add(tried.path)
     for path in journal.paths():
-        if is_tool_call(path) and is_beneath(path, ctx.path) and (record := journal.find(path)) is not None:
-            spending.recall_tool(path, record)
+        if not is_tool_call(path) or not is_beneath(path, ctx.path) or (record := journal.find(path)) is None:
+            continue
+        made: Intent | Result | None = record.intent
+        result = record.result  # one that was refused has no intent
+        if made is None and result is not None and as_type(result.value, ToolResult).error is None:
+            made = result
+        if made is not None:
+            spending.calls.setdefault(made.name, set()).add(path)
     return ctx.within(ADMISSION, (*(ctx.scope.get(ADMISSION) or ()), spending))

@@ -166,7 +166,10 @@ async def _failed(
             if frame.outer is not None and not ends:
                 error = await after_acts(error, ctx)
             if not journal.is_known(mistake or error):
-                so_far = None if frame.outer is None else _turn_of(frame.until(error, request, ctx))
+                so_far = None
+                if frame.outer is not None:  # without what it was asked, which whoever calls it again knows
+                    run = frame.until(error, request, ctx)
+                    so_far = replace(run, messages=Transcript.of(*run.history[run.start :]), start=0, past=None)
                 await journal.write_failure(ctx, name, request, mistake or error, run=so_far)
             if frame.outer is None:  # nothing is left that could repeat anything
                 error = original_of(error) if mistake is None else mistake
@@ -215,16 +218,6 @@ def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx
     return error
 
 
-def _turn_of(run: AgentRun) -> AgentRun:
-    """Return a run without what it was asked, which whoever calls the agent again knows."""
-    return replace(run, messages=Transcript.of(*run.history[run.start :]), start=0, past=None)
-
-
-def _after(request: AgentRequest, turn: AgentRun) -> AgentRun:
-    """Return a run with what it was asked."""
-    return replace(turn, messages=Transcript.of(*request.messages, *turn.messages), start=len(request.messages))
-
-
 async def _apply_before_agent(
     parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: HookChain
 ) -> AgentRequest:
@@ -265,7 +258,9 @@ async def _answer(outcome: Outcome, parts: AgentParts, request: AgentRequest, ct
         run = _read_run(outcome, await journal_of(ctx).answer(ctx, outcome, parts.name, None, AgentRun), parts)
     except Exception as error:
         if isinstance(outcome, Failure) and outcome.run is not None:
-            attach(error, "partial", _after(request, as_type(outcome.run, AgentRun)))
+            turn, asked = as_type(outcome.run, AgentRun), request.messages
+            whole = replace(turn, messages=Transcript.of(*asked, *turn.messages), start=len(asked))
+            attach(error, "partial", whole)
         raise
     if ctx.emit is not SILENCE:
         await emit_recorded(run, ctx)

@@ -37,7 +37,7 @@ from ziggurat.core.failures import NO_OUTCOMES, noting_mistakes
 from ziggurat.core.path import is_beneath, is_tool_call, upwards
 from ziggurat.core.service import Service
 from ziggurat.core.tasks import as_failure, in_task
-from ziggurat.journal.entries import Decided, Failure, Intent, Record, Result, Returned, as_error
+from ziggurat.journal.entries import Decided, Failure, Intent, Record, Result, as_error
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, Modify, PendingItem, Stage, decision_of
 from ziggurat.messages.message import ToolCall, ToolResult
@@ -60,8 +60,13 @@ async def pass_gate(
     stage: Stage = "model" if tool is None else "tool"
     waits = record is not None and record.pending is not None
     # A call without effects may be made twice; one that waits already is the first of its kind itself.
-    if tool is not None and tool.effect != "none" and not waits and WAITING_CALLS in ctx.scope:
-        await _refuse_second(call, ctx, normalize)
+    earlier = ctx.scope.get(WAITING_CALLS) if tool is not None and tool.effect != "none" and not waits else None
+    if earlier is not None and await earlier(call, normalize):
+        raise ToolError(
+            f"the same call of {call.name} waits for a person's decision already, since an earlier turn; it was not "
+            "made a second time",
+            kind="denied",
+        )
     # A call that waits needs its decision even if no rule asks any more: a person was told of it.
     always = waits or (tool is not None and tool.approval)
     if not always and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
@@ -116,15 +121,6 @@ WAITING_CALLS: Key[Callable[[ToolCall, Normalize], Awaitable[bool]]] = Key("wait
 
 SAVE_WAITING: Key[Callable[[], Awaitable[None]]] = Key("save waiting")
 """Saves in the session of the run what waits for a decision, for the next turn if this process is lost meanwhile."""
-
-
-async def _refuse_second(call: ToolCall, ctx: Context, normalize: Normalize) -> None:
-    if await ctx.scope[WAITING_CALLS](call, normalize):
-        raise ToolError(
-            f"the same call of {call.name} waits for a person's decision already, since an earlier turn; it was not "
-            "made a second time",
-            kind="denied",
-        )
 
 
 def _expiry(ctx: Context) -> float | None:
@@ -417,7 +413,10 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
     if isinstance(outcome, Failure):  # of a step, or with which a tool has ended its agent
         return (unknown, False) if kind_of(as_error(outcome.error)) == "interrupted" else ("", True)
     if outcome is not None:
-        result = as_type(outcome.value, ToolResult) if is_tool_call(intent.path) else _result_of_step(name, outcome)
+        if is_tool_call(intent.path):
+            result = as_type(outcome.value, ToolResult)
+        else:  # of a step
+            result = result_of(as_type(outcome.value, object), ToolCall("", name, "{}"))
         if result.error and (result.error != "interrupted" or record.never_began or _failure_since(record, ctx)):
             return "", True
         return f"{name}: {result.text:.500}", result.error is None
@@ -429,7 +428,3 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
     if isinstance(decision, DidNotHappen):
         return "", True
     return unknown, False
-
-
-def _result_of_step(name: str, outcome: Returned | Result) -> ToolResult:
-    return result_of(as_type(outcome.value, object), ToolCall("", name, "{}"))

@@ -218,7 +218,10 @@ def _is_same(item: PendingItem, record: Record, journal: LocalJournal) -> bool:
     if record.pending is None:
         return True
     recorded = as_type(record.pending.request, ToolCall)
-    if _is_equal(recorded, item, journal):
+    if recorded.arguments == item.call.arguments:
+        return True
+    kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
+    if _compared(recorded) == _compared(as_type(kept.request, ToolCall)):
         return True
     if journal.refusing or record.decided is not None:
         raise journal.refuse(
@@ -295,13 +298,6 @@ def item_of(
     item_id = digest([run_id, ctx.path, call.name, call.arguments, *marks])
     copy = replace(call)  # that no other code can reach
     return PendingItem(item_id, ctx.path, copy, reason, stage, until, interrupted)
-
-
-def _is_equal(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> bool:
-    if recorded.arguments == item.call.arguments:
-        return True
-    kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
-    return _compared(recorded) == _compared(as_type(kept.request, ToolCall))
 
 
 def _compared(call: ToolCall) -> dict[str, Any]:
