@@ -227,7 +227,7 @@ class _World:
         """Note what the runtime has counted."""
         (spending,) = ctx.scope[ADMISSION]
         self.spent = {kind: meter.spent for kind, meter in spending.meters.items()}
-        self.spent["tool_calls"] = sum(spending.tool_calls.values())
+        self.spent["tool_calls"] = sum(map(len, spending.calls.values()))
 
 
 WITHIN = ("before_model", "wrap_model", "after_model", "guardrail", "rule on models")

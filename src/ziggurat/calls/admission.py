@@ -123,10 +123,6 @@ class Spending:
     def _refusal(self) -> str:
         return f"not executed: this run may call tools {self.budget.tool_calls} times"
 
-    @property
-    def tool_calls(self) -> dict[str, int]:
-        return {name: len(paths) for name, paths in self.calls.items()}
-
     def reached(self, *, on_record: bool) -> BudgetExceeded | None:
         """Return the stop if the limit on tool calls is reached by those that have ended so far, or all on record."""
         # Once one was refused because of the limit, those that go on count too, such as the call of the agent itself.
