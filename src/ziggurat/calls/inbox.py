@@ -20,7 +20,7 @@ from ziggurat.core.service import Fact, fact
 from ziggurat.journal.entries import Decided, Ended, Pending, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem
-from ziggurat.messages.agent import Answer, Decision, Modify, decision_of, recorded_items
+from ziggurat.messages.agent import Answer, Decision, Modify, decision_of, recorded_item
 from ziggurat.messages.arguments import canonical
 from ziggurat.messages.conversation import Steer, Verb
 from ziggurat.messages.message import Message
@@ -259,7 +259,8 @@ class Inbox:
             for place, entry in enumerate(entries):
                 decision = decision_of(entry.decision)
                 stands, number = await self.post_decision(entry.id, decision, now)
-                _check_decided(entry.id, stands, decision)
+                if stands != decision:
+                    _check_decided(entry.id, stands, decision)
                 entries[place] = replace(entry, posted=number)
         except ZigguratError:
             await self.withdraw()
@@ -400,22 +401,24 @@ def decision_entries(
     journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
 ) -> list[Decided]:
     """Return the entries that record decisions; one that is late is a denial, or with `in_time` is refused."""
-    pending = {item.id: item for item in recorded_items(journal)}
+    waits = {each.id: each for each in journal.index.waits_at()} if decisions else {}
     entries: list[Decided] = []
     for item_id, decision in decisions.items():
-        item = pending.get(item_id)
-        if item is None and _was_decided(journal, item_id, decision):
+        pending = waits.get(item_id)
+        if pending is None and _was_decided(journal, item_id, decision):
             continue
-        if item is None:
-            waiting = ", ".join(f"{each.id} for {each.call.name}" for each in pending.values()) or "nothing"
+        if pending is None:
+            waiting = ", ".join(f"{each.id} for {each.name}" for each in waits.values()) or "nothing"
             raise ConfigurationError(
                 f"no call with the id {item_id!r} waits for a decision (waiting: {waiting}); the ids are those of "
                 "run.pending: {item.id: Approve() for item in run.pending}"
             )
-        if not item.needs_decision:
+        if not pending.asks:
             raise ConfigurationError(
-                f"{item.path} waits by itself ({item.reason}): there is nothing to decide; an event is sent with send()"
+                f"{pending.path} waits by itself ({pending.reason}): there is nothing to decide; an event is sent with "
+                "send()"
             )
+        item = recorded_item(pending, journal.find(pending.path))
         late = expired(item, now)
         if in_time and late is not None:
             raise AlreadyDecided(f"the decision on {item.path} comes too late to count: {late!r} stands")
@@ -423,9 +426,9 @@ def decision_entries(
             decision = late or fitting(item, decision, normalize_at(agent, item.path))
         except InvalidArguments as error:
             what = f"the answer to {item.reason!r}" if item.stage == "question" else f"the decision on {item.call.name}"
-            waits = "question" if item.stage == "question" else "call"
+            kind = "question" if item.stage == "question" else "call"
             raise ConfigurationError(
-                f"{what} does not fit: {error}; nothing was recorded, and the {waits} still waits"
+                f"{what} does not fit: {error}; nothing was recorded, and the {kind} still waits"
             ) from error
         entry = journal.screened(Decided(item.path, item_id, decision))
         if isinstance(decision, (Modify, Answer)) and decision_of(entry.decision) != decision:

@@ -259,7 +259,7 @@ async def _decide(item: PendingItem, record: Record | None, ctx: Context, settle
         if record is None or record.pending is None:
             call = replace(item.call)
             await write(Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.watch.elapsed))
-        if item.needs_decision and ctx.listens(ApprovalRequested):
+        if ctx.listens(ApprovalRequested) and item.needs_decision:
             await ctx.emit(ApprovalRequested(ctx.path, item))
         settled = None if settle is None or journal.refusing else await settle(item)
         if settled is None:
@@ -276,7 +276,7 @@ def _digest_of(decision: Decision) -> str:
 
 
 async def report(item: PendingItem, decision: Decision, ctx: Context) -> None:
-    if item.needs_decision and ctx.listens(ApprovalDecided):
+    if ctx.listens(ApprovalDecided) and item.needs_decision:
         await ctx.emit(ApprovalDecided(ctx.path, item.id, replace(item.call), decision))
 
 
