@@ -25,9 +25,9 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
+from ziggurat.calls.decisions import fitting
 from ziggurat.calls.inbox import normalize_at
 from ziggurat.calls.tool_call import act
-from ziggurat.calls.wait import fitting
 from ziggurat.core import Scope
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 
+from ziggurat.calls.agent_call import place_of
+from ziggurat.calls.decisions import Awaited, Question, awaited_in, misfit_of_schema
 from ziggurat.calls.inbox import Sent, inbox_of
-from ziggurat.calls.wait import Awaited, Question, awaited_in, item_of, misfit_of_schema, wait, waiting_place
+from ziggurat.calls.wait import item_of, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import canonical
-from ziggurat.core.context import Context
+from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, Timeout
 from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, Seconds, checked
@@ -20,6 +22,7 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import ToolCall
+from ziggurat.tools.guarded_call import frozen_in
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.schema import form_of, shown_form
 from ziggurat.tools.values import difference
@@ -73,6 +76,25 @@ def _of_type(name: str, kind: Any) -> Asked:
 
 
 _of_class = lru_cache(128)(_of_type)
+
+
+def _place_to_wait(name: str) -> Context:
+    """Return the context of the next wait of this name, below the function that is running."""
+    ambient = AMBIENT.get()
+    if ambient is None or JOURNAL not in ambient.scope:
+        raise ConfigurationError(f"{name}() belongs into a flow, a tool or a hook of a run; here is none")
+    if ambient.charges is not None:
+        raise ConfigurationError(
+            f"{ambient.path} is recorded as a whole, so it cannot wait: call {name}() in the flow, and pass on what "
+            "comes of it"
+        )
+    frozen = frozen_in(ambient)
+    if frozen is not None and frozen.effect == "once":
+        raise ConfigurationError(
+            f"{frozen.call.name} acts once only, and would be interrupted by its {name}(): wait before, in a tool of "
+            "its own, or let a person approve the call"
+        )
+    return place_of(ambient, name)
 
 
 T = TypeVar("T")
@@ -138,7 +160,7 @@ async def ask(
             default, or the answer, as far as its JSON did not show it, is not of the type.
         JournalMismatch: another question was answered here.
     """
-    ctx = waiting_place("ask")
+    ctx = _place_to_wait("ask")
     asked = Asked.of("answer", answer)
     schema = asked.schema
     if choices is not None:
@@ -160,7 +182,7 @@ async def ask(
 
 
 async def ask_for_json(question: str, schema: dict[str, Any]) -> object:
-    return await _answer_to(Question(question, schema), waiting_place("ask"), None)
+    return await _answer_to(Question(question, schema), _place_to_wait("ask"), None)
 
 
 async def _answer_to(record: Question, ctx: Context, expires: float | None) -> object:
@@ -209,7 +231,7 @@ async def event(
         Timeout: none was sent in time, and there is no default.
         ConfigurationError: nothing can wait here: outside of a run, in a step, or in a tool that acts once only.
     """
-    ctx = waiting_place("event")
+    ctx = _place_to_wait("event")
     asked = Asked.of("value", value)
     plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the event {name!r}"),)
     call = ToolCall("", "event", canonical(Awaited(name, asked.schema, plain)).decode())
@@ -297,7 +319,7 @@ async def sleep(
         raise ConfigurationError("sleep() takes how long, as in sleep(days=3), or until=, a time; give one of them")
     if until is not None and until.tzinfo is None:
         raise ConfigurationError(f"until needs a time zone, such as datetime.now(UTC) has; got {until!r}")
-    ctx = waiting_place("sleep")
+    ctx = _place_to_wait("sleep")
     length = sum(each * unit for each, unit in lengths if each is not None)
     at = ctx.clock.now() + length if until is None else until.timestamp()
     length_or_time = {"seconds": length} if until is None else {"until": until.isoformat()}

@@ -16,9 +16,10 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.decisions import Normalize, fitting
 from ziggurat.calls.hooks import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
-from ziggurat.calls.wait import Normalize, as_recorded, fitting, item_of, report, wait
+from ziggurat.calls.wait import as_recorded, item_of, report, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context, Key, running

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.wait import Normalize, expired, fitting, normalize_request
+from ziggurat.calls.decisions import Normalize, expired, fitting, normalize_request
 from ziggurat.core.codec import as_type, decode, digest, encode, plain
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, JournalCorrupt, ZigguratError

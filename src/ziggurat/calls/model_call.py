@@ -16,9 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit
+from ziggurat.calls.decisions import normalize_request, request_arguments, request_in
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, misused, run_hooks, tell, wrap
-from ziggurat.calls.wait import item_of, normalize_request, request_arguments, request_in, waiting_call
+from ziggurat.calls.wait import item_of, waiting_call
 from ziggurat.core.context import Charges, Context, count
 from ziggurat.core.errors import JournalCorrupt, attach
 from ziggurat.core.event import SILENCE, Dropped, Event, Passing

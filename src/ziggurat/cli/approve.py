@@ -8,8 +8,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.decisions import fitting, question_of
 from ziggurat.calls.inbox import normalize_at
-from ziggurat.calls.wait import fitting, question_of
 from ziggurat.cli.outcome import undecided
 from ziggurat.cli.terminal import read_line, shell_word, write
 from ziggurat.core.errors import ConfigurationError, InvalidArguments

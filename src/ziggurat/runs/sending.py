@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from ziggurat.calls.decisions import awaited_in, fitting
 from ziggurat.calls.inbox import Posted, PostedCancel, PostedEvent, PostedMessages
-from ziggurat.calls.wait import awaited_in, fitting
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra, RunNotFound

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from ziggurat.calls.decisions import Normalize, expired
 from ziggurat.calls.rewrite import Rewritable
-from ziggurat.calls.wait import Normalize, expired
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Key

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.wait import question_of
+from ziggurat.calls.decisions import question_of
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.entries import Intent, JournalEntry, Pending
 from ziggurat.messages.agent import (

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.wait import misfit_of_schema
+from ziggurat.calls.decisions import misfit_of_schema
 from ziggurat.core import errors, jsonrpc
 from ziggurat.core.clock import new_id
 from ziggurat.journal.store import LogInfo

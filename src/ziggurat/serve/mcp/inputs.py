@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from ziggurat.agents.status import RunStatus
 from ziggurat.calls.awaited import ask
-from ziggurat.calls.wait import question_of
+from ziggurat.calls.decisions import question_of
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.mcp.wire import REASON
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem

@@ -12,9 +12,9 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.awaited import ask
+from ziggurat.calls.decisions import question_of
 from ziggurat.calls.enter import AgentService
 from ziggurat.calls.hooks import HookChain, chained
-from ziggurat.calls.wait import question_of
 from ziggurat.core import codec, errors
 from ziggurat.core.context import Context
 from ziggurat.core.service import fact, innermost
