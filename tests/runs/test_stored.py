@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ class Failing(InMemoryStore):
         release: bool = False,
         due: float | None = None,
         read: int | None = None,
-    ) -> "asyncio.Future[None]":
+    ) -> Awaitable[None]:
         self.left -= 1
         if self.left < 0:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
