@@ -48,6 +48,14 @@ def test_a_plain_question() -> None:
     assert wire(system("x"), dialect="groq")["messages"][0] == {"role": "system", "content": "x"}
 
 
+@pytest.mark.parametrize("name", [name for name, each in DIALECTS.items() if each.wire == "openai" and each.files])
+def test_a_dialect_under_another_name_writes_the_same(name: str) -> None:
+    signed = assistant(Thinking(signature="s", id="google"), ToolCall("call-1", "add", "{}"))
+    messages = (user(File(url="https://a.example/b.pdf")), assistant(Thinking("so"), "hi"), user("on"), signed)
+    other = msgspec.structs.replace(DIALECTS[name], name="other")
+    assert wire(*messages, dialect=other) == wire(*messages, dialect=name)
+
+
 def test_a_stream_asks_for_usage_where_it_must() -> None:
     assert wire(user("hi"), stream=True)["stream_options"] == {"include_usage": True}
     mistral = wire(user("hi"), stream=True, dialect="mistral")
