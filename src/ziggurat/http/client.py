@@ -102,7 +102,7 @@ class Client:
         target = f"{self.route.origin}{path}" if self.route.whole_target else path
         lines = [f"{method} {target} HTTP/1.1", f"host: {self.route.authority}"]
         for name, value in (*headers, *self.route.proxy_headers):
-            if not _fit(name, value):
+            if not (name and f"{name}{value}".isascii() and f"{name}{value}".isprintable()):
                 raise ConfigurationError(f"the header {name!r} for {self.name} has characters that no header can have")
             lines.append(f"{name}: {value}")
         head = ("\r\n".join(lines) + "\r\ncontent-length: ").encode("latin-1")
@@ -110,10 +110,6 @@ class Client:
             self._heads.clear()
         self._heads[(method, path, headers)] = head
         return head
-
-
-def _fit(name: str, value: str) -> bool:
-    return bool(name) and name.isascii() and value.isascii() and value.isprintable() and name.isprintable()
 
 
 class UserClient:

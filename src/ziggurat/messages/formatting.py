@@ -146,7 +146,8 @@ def run_html(heading: str, steps: Sequence[AgentStep], answer: str) -> str:
 def _row(step: AgentStep, members: bool) -> str:
     thought = [f"<i>{_text(step.thought)}</i>"] if step.thought else []
     calls = [f"<code>{escape(call_text(call, _WIDTH))}</code>" for call in step.calls[:_CALLS]]
-    results = [_with_mark(result_text(each, _WIDTH), each.error is None) for each in step.results[:_CALLS]]
+    marked = [("→" if each.error is None else "✗", result_text(each, _WIDTH)) for each in step.results[:_CALLS]]
+    results = [f"{mark} {escape(text)}" for mark, text in marked]
     if len(step.calls) > _CALLS:
         calls.append(f"… {plural(len(step.calls) - _CALLS, 'more call')}")
     if members and step.answer:
@@ -158,10 +159,6 @@ def _row(step: AgentStep, members: bool) -> str:
         "<br>".join(results),
     )
     return f"<tr>{''.join(f'{_CELL}{column}</td>' for column in columns)}</tr>"
-
-
-def _with_mark(text: str, fine: bool) -> str:
-    return f"{'→' if fine else '✗'} {escape(text)}"
 
 
 def _text(text: str, width: int = _WIDTH) -> str:

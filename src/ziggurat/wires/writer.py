@@ -42,10 +42,6 @@ def _chat_usage(usage: Usage) -> Json:
     }
 
 
-def _call(call: ToolCall) -> Json:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
 def _delta(delta: PartDelta, *, opens: bool, refused: bool) -> Json:
     if isinstance(delta, TextDelta):
         return {"refusal": delta.text} if refused else {"content": delta.text}
@@ -97,7 +93,10 @@ class ChatWriter:
         if reasoning:
             content["reasoning_content"] = reasoning
         if message.tool_calls:
-            content["tool_calls"] = [_call(call) for call in message.tool_calls]
+            content["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in message.tool_calls
+            ]
         choice = {"index": 0, "message": content, "logprobs": None, "finish_reason": _finish(finish)}
         return self._whole("chat.completion", {"choices": [choice], "usage": _chat_usage(usage)})
 

@@ -289,15 +289,10 @@ class CallReader:
         if call is None or not name:
             return call
         if identity and call.id and identity != call.id:
-            return call if name == call.name and call.pieces and not _begins(call) else None
+            return call if name == call.name and call.begun and not call.whole else None
         if name != call.name and call.name:
             return None
         return None if call.name and arguments and call.whole else call
-
-
-def _begins(call: _Call) -> bool:
-    """Return whether another call may begin now: none of this one's arguments have arrived, or all."""
-    return not call.begun or call.whole
 
 
 _DECODER = msgspec.json.Decoder(Chunk)

@@ -160,16 +160,14 @@ def encode_message(message: Message, dialect: Dialect, unsigned: str = "") -> by
     role = message.role
     if role == "assistant":
         said = _assistant(message, dialect, unsigned)
-        wires = [said] if "tool_calls" in said or _is_said(said["content"]) else []
+        content = said["content"]
+        blank = not (content.strip() if isinstance(content, str) else content)
+        wires = [] if blank and "tool_calls" not in said else [said]
     elif role == "tool" or any(isinstance(part, ToolResult) for part in message.parts):
         wires = _results(message, dialect)
     else:
         wires = [_encode_plain(message, dialect)]
     return b",".join([to_json(wire) for wire in wires])
-
-
-def _is_said(content: str | list[Wire]) -> bool:
-    return bool(content.strip() if isinstance(content, str) else content)
 
 
 def _encode_plain(message: Message, dialect: Dialect) -> Wire:
