@@ -288,7 +288,8 @@ class Copier:
         """Return what a request states literally: the choice named last, an expression, a value in a known format."""
         text = self.words.text
         if field.kind == "choice":
-            named = [(match.span(), choice) for choice in field.choices for match in _named(choice, text)]
+            forms = [(choice, rf"(?<!\w){re.escape(words_of(str(choice)))}(?!\w)") for choice in field.choices]
+            named = [(each.span(), choice) for choice, form in forms for each in re.finditer(form, text, re.IGNORECASE)]
             span, value = max(named, key=lambda each: each[0][0], default=((0, 0), None))
             return _Option(value, 1.0, (Span(*span),)) if named else None
         if _is_expression(field):
@@ -341,10 +342,6 @@ class Copier:
             return score + _START
         capitals = sum(word[:1].isupper() or word[:1].isdigit() for word in words)
         return float(score + _CAPITAL * capitals / len(words))
-
-
-def _named(choice: Any, text: str) -> Iterator[re.Match[str]]:
-    return re.finditer(rf"(?<!\w){re.escape(words_of(str(choice)))}(?!\w)", text, re.IGNORECASE)
 
 
 def _is_expression(field: Field) -> bool:
