@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tests.provider.catalogue import quirk_maker
 from ziggurat import fake_provider
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.testing.server.loopback import Headers, HttpResponse, ReceivedRequest, error_answer
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.types import Headers, HttpResponse, ReceivedRequest, error_answer
 
 _PAGE = b"<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>\n"
 

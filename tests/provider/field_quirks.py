@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.provider.catalogue import quirk_maker
 from tests.provider.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.testing.server.loopback import ReceivedRequest, Wait
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.types import ReceivedRequest, Wait
 from ziggurat.wires.types import Json, ResponseChunk
 from ziggurat.wires.writer import raw_input
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ziggurat.testing.server.loopback import ReceivedRequest, Wait
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.types import ReceivedRequest, Wait
 from ziggurat.wires.types import Json, ResponseChunk
 
 Frames = list[ResponseChunk | Wait]

@@ -9,8 +9,9 @@ from tests.provider.catalogue import quirk_maker
 from tests.provider.frames import Frames, objects_of
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import PartDelta, TextDelta, ToolCall, ToolCallDelta
+from ziggurat.testing.server.loopback import ReceivedRequest, Wait
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait, message_of, torn
+from ziggurat.testing.server.replies import ReplyContent, message_of, torn
 from ziggurat.wires.types import Json, ResponseChunk
 
 BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {

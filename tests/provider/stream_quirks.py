@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.provider.catalogue import quirk_maker
+from ziggurat.testing.server.loopback import HttpResponse, Piece, ReceivedRequest, Wait
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, Wait
 
 _DATA = re.compile(rb"^data: (.*)$", re.MULTILINE)
 _EVENT = re.compile(rb"^event: .*\n", re.MULTILINE)

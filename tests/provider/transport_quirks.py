@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from tests.provider.catalogue import quirk_maker
 from ziggurat import fake_provider
-from ziggurat.testing.server.loopback import head_of
+from ziggurat.testing.server.loopback import HttpResponse, Piece, ReceivedRequest, Wait, head_of
 from ziggurat.testing.server.quirk import Quirk, split_at
-from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, Wait
 
 _SIZES = (1, 2, 3, 5, 8, 13, 64, 512)
 

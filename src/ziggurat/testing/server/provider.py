@@ -12,9 +12,9 @@ from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import ReplyRule, ScriptedModel, ScriptedReply
-from ziggurat.testing.server.loopback import LoopbackServer
+from ziggurat.testing.server.loopback import HttpResponse, LoopbackServer, ReceivedRequest, error_answer
 from ziggurat.testing.server.quirk import Quirk, changed, written
-from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, ask, error_answer
+from ziggurat.testing.server.replies import ReplyContent, ask
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import wire_of
 

@@ -6,16 +6,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.testing.server.types import (
-    Headers,
-    HttpResponse,
-    Piece,
-    ReceivedRequest,
-    ReplyContent,
-    Wait,
-    error_answer,
-    message_of,
-)
+from ziggurat.testing.server.loopback import Headers, HttpResponse, Piece, ReceivedRequest, Wait, error_answer
+from ziggurat.testing.server.replies import ReplyContent, message_of
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire, status_of
 from ziggurat.wires.writer import WRITERS, LiveReply
 
