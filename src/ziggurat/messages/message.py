@@ -560,11 +560,11 @@ _NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^\[\]{}"]+', re.DOTALL
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
-def check_depth(text: str | bytes) -> None:
+def check_depth(text: str | bytes, most: int = MAX_DEPTH) -> None:
     """Refuse a JSON text that is nested too deeply to be decoded on every Python; takes linear time."""
     text = text if isinstance(text, str) else text.decode("latin-1")  # in UTF-8, brackets are single bytes
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
+    if text.count("[") + text.count("{") <= most:
         return
     brackets = _NO_BRACKETS.sub("", text)
-    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_DEPTH:
-        raise msgspec.DecodeError(f"it is nested more than {MAX_DEPTH} levels deep")
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > most:
+        raise msgspec.DecodeError(f"it is nested more than {most} levels deep")

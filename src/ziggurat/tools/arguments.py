@@ -11,6 +11,7 @@ import msgspec
 
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.arguments import check_size, unique_object
+from ziggurat.messages.message import check_depth
 from ziggurat.tools.values import field_names
 
 MAX_DEPTH = 100
@@ -44,18 +45,21 @@ def read(text: str | bytes) -> object:
     check_size(text)
     try:
         text = text if isinstance(text, str) else text.decode()
+        check_depth(text, MAX_DEPTH)
         value = _decoder()(text)
+        msgspec.json.encode(value)
     except InvalidArguments:
         raise
-    except RecursionError:
-        raise _too_deep() from None
+    except (msgspec.DecodeError, RecursionError):
+        raise InvalidArguments(f"the arguments are nested more than {MAX_DEPTH} levels deep") from None
+    except UnicodeEncodeError:
+        raise InvalidArguments(r"the arguments hold half of a surrogate pair (such as \ud83d alone)") from None
     except json.JSONDecodeError as error:
         near_text = error.doc[error.pos : error.pos + 20]
         place = f"character {error.pos + 1}" + (f", near {near_text!r}" if near_text else ", at its end")
         raise InvalidArguments(f"the arguments are not valid JSON: {error.msg.lower()} ({place})") from None
     except ValueError as error:
         raise InvalidArguments(f"the arguments are not valid JSON: {error}") from None
-    _check(value)
     return value
 
 
@@ -63,36 +67,18 @@ def read(text: str | bytes) -> object:
 def _decoder() -> Callable[[str], object]:
     import json
 
-    return json.JSONDecoder(object_pairs_hook=unique_object, parse_constant=_refuse).decode
+    return json.JSONDecoder(object_pairs_hook=unique_object, parse_constant=_refuse, parse_float=_finite).decode
 
 
 def _refuse(constant: str) -> object:
     raise InvalidArguments(f"the arguments are not valid JSON: {constant} is not a JSON number")
 
 
-def _too_deep() -> InvalidArguments:
-    return InvalidArguments(f"the arguments are nested more than {MAX_DEPTH} levels deep")
-
-
-def _check(value: object) -> None:
-    """Raise for nesting that is too deep, infinite numbers and lone surrogates; iterates, so it cannot overflow."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        following: list[object] = []
-        for each in level:
-            if isinstance(each, dict):
-                following += each.keys()
-                following += each.values()
-            elif isinstance(each, list):
-                following += each
-            elif isinstance(each, float) and not math.isfinite(each):
-                raise InvalidArguments("the arguments hold a number that is too large")
-            elif isinstance(each, str) and not each.isascii() and any("\ud800" <= sign <= "\udfff" for sign in each):
-                raise InvalidArguments(r"the arguments hold half of a surrogate pair (such as \ud83d alone)")
-        if not following:
-            return
-        level = following
-    raise _too_deep()
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise InvalidArguments("the arguments hold a number that is too large")
+    return number
 
 
 def makes_infinity(given: object, decoded: object) -> bool:
