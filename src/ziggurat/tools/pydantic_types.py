@@ -14,7 +14,7 @@ from ziggurat.core.settings import is_typed_dict
 from ziggurat.tools import unions
 from ziggurat.tools.arguments import Problem, shown
 from ziggurat.tools.type_parts import classes_in, rebuilt
-from ziggurat.tools.values import plain
+from ziggurat.tools.values import mappings_in, plain
 
 if TYPE_CHECKING:
     import pydantic
@@ -73,7 +73,7 @@ class PydanticReader:
                 raise ConfigurationError(f"{annotation} reads the field {each!r} by a path, which no schema shows")
         self._schema = schema
         self._definitions: unions.Definitions = schema.get("$defs", {})
-        self._has_unions = _has_unions(schema, self._definitions)
+        self._has_unions = any(unions.members(each, self._definitions) for each in mappings_in(schema))
         self._classes = {each.__name__: each for each in classes_in(annotation)} if self._has_unions else {}
 
     @property
@@ -175,14 +175,6 @@ class PydanticReader:
             data = [self._with_tags(each, inner, unions.item_of(schema, n)) for n, (each, inner) in pairs]
         several = number is not None and sum(unions.fits(data, each, self._definitions) for each in classes) > 1
         return unions.tagged(data, number, classes) if several and number is not None else data
-
-
-def _has_unions(schema: object, definitions: unions.Definitions) -> bool:
-    if isinstance(schema, dict):
-        return bool(unions.members(schema, definitions)) or any(
-            _has_unions(each, definitions) for each in schema.values()
-        )
-    return isinstance(schema, list) and any(_has_unions(each, definitions) for each in schema)
 
 
 _SCALARS = (str, int, float, NoneType)

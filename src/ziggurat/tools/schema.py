@@ -19,6 +19,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.arguments import MAX_ARGUMENTS
 from ziggurat.tools.type_parts import Part, alternatives, divide, rebuilt
 from ziggurat.tools.unions import shown_union
+from ziggurat.tools.values import mappings_in
 
 JSONSchema = dict[str, object]
 
@@ -96,12 +97,11 @@ def form_of(annotation: object) -> JSONSchema:
     return _with_definitions(schema, definitions)
 
 
-def _check_patterns(node: object) -> None:
+def _check_patterns(schema: JSONSchema) -> None:
     """Raise for a pattern that msgspec would match with `re`, and that can hang."""
-    if isinstance(node, dict) and isinstance(pattern := node.get("pattern"), str):
-        must_be_fast(pattern, node.get("maxLength", MAX_ARGUMENTS))
-    for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        _check_patterns(each)
+    for each in mappings_in(schema):
+        if isinstance(pattern := each.get("pattern"), str):
+            must_be_fast(pattern, each.get("maxLength", MAX_ARGUMENTS))
 
 
 def _part_schema(part: Part, definitions: JSONSchema) -> JSONSchema:
@@ -229,13 +229,10 @@ def _inline(schema: JSONSchema, definitions: dict[str, JSONSchema], recursive: s
 
 def _united(schema: JSONSchema, definitions: dict[str, JSONSchema]) -> Iterator[str]:
     """Yield the names of the definitions that are members of a union with others."""
-    waiting: list[Any] = [schema, *definitions.values()]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict) and isinstance(arms := node.get("anyOf"), list):
+    for node in mappings_in([schema, *definitions.values()]):
+        if isinstance(arms := node.get("anyOf"), list):
             names = [name for arm in arms if (name := _target(arm))]
             yield from names if len(names) > 1 else ()
-        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def _untitled(name: str, schema: JSONSchema) -> JSONSchema:
@@ -252,22 +249,11 @@ def _reachable(schema: JSONSchema, definitions: dict[str, JSONSchema]) -> set[st
     reached: set[str] = set()
     waiting = [schema]
     while waiting:
-        for name in _references(waiting.pop()):
+        for name in map(_target, mappings_in(waiting.pop())):
             if name in definitions and name not in reached:
                 reached.add(name)
                 waiting.append(definitions[name])
     return reached
-
-
-def _references(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        if isinstance(node.get("$ref"), str):
-            yield _target(node)
-        for value in node.values():
-            yield from _references(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _references(value)
 
 
 # -- patterns: `re` tries all ways in which their repeats can share a text ---------------------------------------------

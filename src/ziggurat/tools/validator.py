@@ -11,6 +11,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.similar import similar
 from ziggurat.tools.arguments import MAX_PROBLEMS, expectation, listing, shown
+from ziggurat.tools.values import mappings_in
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -316,7 +317,7 @@ class Unfolding(Struct, frozen=True):
 
 def weight_of_patterns(schema: object) -> int:
     """Return the weight of all patterns of a schema, each counted once; about 100 states of an automaton weigh 1."""
-    return sum(map(_patterns, _parts(schema)))
+    return sum(map(_patterns, mappings_in(schema)))
 
 
 def _levels(value: object) -> Iterator[list[object]]:
@@ -347,7 +348,7 @@ class _Survey:
     def __init__(self, schema: dict[str, Any], what: str) -> None:
         self.what = what
         self.root = schema
-        self.parts = list(_parts(schema))
+        self.parts = list(mappings_in(schema))
         self.documents = [schema] + [part for part in self.parts if "$id" in part or "id" in part]
         self.anchored: dict[str, list[dict[str, Any]]] = {}
         for part in self.parts:
@@ -411,18 +412,6 @@ class _Survey:
             documents = [part for part in documents if _last(str(part.get("$id", part.get("id", "")))) == _last(base)]
         targets = {id(part): part for each in documents if (part := _pointed(each, fragment)) is not None}
         return list(targets.values())
-
-
-def _parts(schema: object) -> Iterator[dict[str, Any]]:
-    """Yield every mapping in a schema, because a reference may point to any of them."""
-    waiting: list[Any] = [schema]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            yield each
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
 
 
 def _anchors_of(part: dict[str, Any]) -> set[str]:

@@ -46,6 +46,18 @@ def plain(value: object, whole: bool = True) -> object:
     return plain_value
 
 
+def mappings_in(data: object) -> Iterator[dict[str, Any]]:
+    """Yield every mapping in plain data, at any depth."""
+    waiting: list[Any] = [data]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield each
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+
+
 def key_text(key: object) -> str:
     """Return the key of a mapping as the text that JSON has for it."""
     if isinstance(key, bool):
