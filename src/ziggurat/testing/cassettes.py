@@ -96,7 +96,14 @@ class Cassette:
             ConfigurationError: the file is missing, and recording is off.
         """
         if self._is_to_record():
-            return await self._record(agent, prompt, history, deps, listeners)
+            recorder, name = Runnable(agent, name=agent.name, store=InMemoryStore()), self.path.stem
+            run = await recorder.run(
+                prompt, history=history, deps=deps, listeners=listeners, run_id=name, detached=True
+            )
+            if not isinstance(run.stop, _BROKEN):  # a run that broke is not worth replaying
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.write_bytes(await recorder.record(name))
+            return run
         data = self.path.read_bytes()
         opened = LocalJournal.load(data).entries[:1]
         request = request_of(prompt, history)
@@ -116,19 +123,3 @@ class Cassette:
                 "record it on your machine and commit it"
             )
         return when == "always" or not self.path.exists()
-
-    async def _record(
-        self,
-        agent: Runnable,
-        prompt: Prompt,
-        history: Sequence[Message],
-        deps: Deps | None,
-        listeners: Sequence[Listener],
-    ) -> AgentRun:
-        recorder = Runnable(agent, name=agent.name, store=InMemoryStore())
-        run_id = self.path.stem
-        run = await recorder.run(prompt, history=history, deps=deps, listeners=listeners, run_id=run_id, detached=True)
-        if not isinstance(run.stop, _BROKEN):  # a run that broke is not worth replaying
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_bytes(await recorder.record(run_id))
-        return run
