@@ -356,8 +356,8 @@ def normalize_at(agent: object, path: str) -> Normalize | None:
             service, lent = members[member], fact(service, LENT_TOOLS).get(member)
         elif called := names[at].partition(":")[2]:
             box = fact(service, TOOLS)
-            boxes = [each for each in (box, lent) if each is not None and called in each]
-            entry = boxes[0].entries[called] if boxes else None
+            entries = (each.entries.get(called) for each in (box, lent) if each is not None)
+            entry = next(filter(None, entries), None)
             if entry is None:
                 return None
             service, lent, normalize = entry.service, None, entry.normalize
