@@ -1,6 +1,5 @@
 """Kinds of memory: events, facts, and a few named values."""
 
-from collections.abc import Sequence
 from typing import Unpack
 
 from ziggurat.core.context import Context, root
@@ -77,7 +76,7 @@ class EpisodicMemory(View):
         Only those that match the query are scored, at most the thousand most relevant; without a query, all.
         """
         if query is None:
-            candidates = [Recalled(record, 0.0) for record in await self._young(tuple(tags))]
+            candidates = [Recalled(record, 0.0) async for record in self.scan(tags=tags) if self._is_young(record)]
         else:
             matches = await self.find(query, limit=CANDIDATES, tags=tags)
             candidates = [each for each in matches if self._is_young(each.record)]
@@ -85,9 +84,7 @@ class EpisodicMemory(View):
 
     async def prune(self) -> int:
         """Evict the episodes older than `max_age`; return how many were evicted."""
-        old = [record async for record in self.scan() if not self._is_young(record)]
-        await self._let_go(old)
-        return len(old)
+        return await self._prune(self.is_outdated)
 
     def is_outdated(self, record: MemoryRecord) -> bool:
         """Return whether a memory is an episode that is too old to be recalled."""
@@ -95,9 +92,6 @@ class EpisodicMemory(View):
 
     def _is_young(self, record: MemoryRecord) -> bool:
         return self.max_age is None or self.ctx.clock.now() - record.created <= self.max_age
-
-    async def _young(self, tags: Sequence[str]) -> list[MemoryRecord]:
-        return [record async for record in self.scan(tags=tags) if self._is_young(record)]
 
 
 class SemanticMemory(View):

@@ -72,9 +72,7 @@ class LongTermMemory(View):
         The remaining memories are not written, so pruning twice has the same effect as pruning once.
         """
         at = ScoringInputs(self.ctx.clock.now())
-        faded = [record async for record in self.scan() if self.worth(record, at) < self.min_importance]
-        await self._let_go(faded)
-        return len(faded)
+        return await self._prune(lambda record: self.worth(record, at) < self.min_importance)
 
     async def consolidate(self, threshold: Fraction = 0.85) -> list[MemoryRecord]:
         """Merge near-duplicates; return the new memories, each with its parts in `history`.

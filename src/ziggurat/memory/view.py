@@ -1,6 +1,6 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -92,8 +92,7 @@ class View:
             ConfigurationError: the content is empty, an argument has the wrong type, or the owner has no memory with
                 the superseded id.
         """
-        facts = {} if facts is None else facts
-        draft = self._make(content, importance, tags, origin, taint, facts, supersedes=supersedes)
+        draft = self._make(content, importance, tags, origin, taint, facts or {}, supersedes=supersedes)
         (record,) = await vectorizing.with_vectors([draft], self.store, self.embedder, self.ctx)
         record = await self._write(record)
         await self._make_room([record.id])
@@ -270,11 +269,14 @@ class View:
             left = await self.store.trim([record.id for record in chosen], self.capacity, delete=not self.keep_evicted)
             over = left if chosen else 0
 
-    async def _let_go(self, records: Sequence[MemoryRecord]) -> None:
+    async def _prune(self, is_over: Callable[[MemoryRecord], bool]) -> int:
+        """Evict the memories of which this is true; return how many were evicted."""
+        going = [record async for record in self.scan() if is_over(record)]
         if self.keep_evicted:
-            await self._archive(records)
-        elif records:
-            await self.store.remove([record.id for record in records])
+            await self._archive(going)
+        elif going:
+            await self.store.remove([record.id for record in going])
+        return len(going)
 
     async def _archive(self, records: Sequence[MemoryRecord]) -> None:
         if records:
