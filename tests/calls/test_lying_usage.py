@@ -19,7 +19,7 @@ from tests.wrong import wrong
 from ziggurat import Agent, Approve, Budget, Context, ModelRequest, ModelResponse, Usage, stack, stops, tool
 from ziggurat.agents import Environment
 from ziggurat.errors import ModelError
-from ziggurat.fake_provider import FakeProvider
+from ziggurat.fake_provider import FakeProvider, Quirk
 from ziggurat.layers import fallback, hedge, pipeline, retry, steer, timeout
 from ziggurat.messages import Model, ModelSettings, assistant, tool_call
 from ziggurat.messages.conversation import characters
@@ -27,7 +27,6 @@ from ziggurat.messages.usage import expected_usage
 from ziggurat.models.http import providers
 from ziggurat.observe import Metrics
 from ziggurat.testing import HandClock
-from ziggurat.testing.server import Quirk
 
 LIES: dict[str, Usage | None] = {
     "nothing": Usage(requests=1),

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.samples import sample
+from ziggurat.fake_provider import FakeProvider, status
 from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.testing.server import FakeProvider, status
 from ziggurat.tools import tool_call
 
 WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}

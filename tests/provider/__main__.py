@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.provider import parsed, quirks
 from tests.provider.script_file import Script, load_script
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server import FakeProvider
+from ziggurat.fake_provider import FakeProvider
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ziggurat import Usage
+from ziggurat.fake_provider import FakeProvider, Quirk
 from ziggurat.models import ScriptedModel
-from ziggurat.testing.server import FakeProvider, Quirk
 from ziggurat.tools import tool_call
 
 WIRES = ("chat", "responses", "messages")

@@ -12,7 +12,7 @@ import pytest
 from tests import provider as kit
 from tests.provider.body_quirks import RATE_LIMITS
 from tests.provider.client import WIRES, Got, ask
-from ziggurat.testing.server import Quirk
+from ziggurat.fake_provider import Quirk
 
 
 @pytest.mark.parametrize("form", RATE_LIMITS)

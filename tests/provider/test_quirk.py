@@ -11,7 +11,7 @@ from tests.provider import parsed, quirks
 from tests.provider.client import CALLS, WIRES, ask, post
 from tests.samples import sample
 from ziggurat import ConfigurationError
-from ziggurat.testing.server import FakeProvider, Quirk
+from ziggurat.fake_provider import FakeProvider, Quirk
 
 
 def test_quirks_are_put_together() -> None:

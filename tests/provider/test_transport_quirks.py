@@ -11,8 +11,8 @@ import pytest
 from tests import provider as kit
 from tests.provider.client import CALLS, WIRES, ask, request_bytes
 from tests.turns import until
+from ziggurat.fake_provider import FakeProvider
 from ziggurat.testing import HandClock
-from ziggurat.testing.server import FakeProvider
 
 
 @pytest.mark.parametrize("wire", WIRES)

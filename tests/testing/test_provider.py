@@ -14,11 +14,11 @@ from tests.provider.client import WIRES, post, request_bytes
 from tests.turns import until
 from ziggurat import ConfigurationError, ModelResponse, Usage
 from ziggurat.errors import ModelError
+from ziggurat.fake_provider import FakeProvider, cut, status
 from ziggurat.messages import Thinking, assistant
 from ziggurat.models import Pause, ScriptedModel
 from ziggurat.models.scripted import Piece
 from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.testing.server import FakeProvider, cut, status
 from ziggurat.tools import tool_call
 
 WHOLE = ModelResponse(

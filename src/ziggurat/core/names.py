@@ -93,7 +93,9 @@ NAMES: dict[str, dict[str, str]] = {
         "runs.control": "SubscribedItem",
     },
     "ziggurat.fake_provider": {
-        "testing.server": "FakeProvider Quirk ReceivedRequest cut stall status",
+        "testing.server.loopback": "ReceivedRequest",
+        "testing.server.provider": "FakeProvider",
+        "testing.server.quirk": "Quirk cut stall status",
     },
     "ziggurat.fleet": {
         "fleet.backend": "RedisBackend",

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from ziggurat import Agent, ModelResponse, ToolCall, tool
 from ziggurat.events import Delta
+from ziggurat.fake_provider import FakeProvider
 from ziggurat.messages import Thinking, assistant
 from ziggurat.providers import provider
-from ziggurat.testing.server import FakeProvider
 from ziggurat.tools import tool_call
 
 
