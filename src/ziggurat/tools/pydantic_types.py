@@ -129,9 +129,9 @@ class PydanticReader:
             arms = schema.get("anyOf") or schema.get("oneOf") or ()
             schema = next((each for each in arms if unions.fits(value, each, self._definitions)), schema)
             return self._inside(value, unions.followed(schema, self._definitions), path, steered)
-        number, ambiguous = unions.chosen(value, classes, self._definitions, path)
+        number, fields, ambiguous = unions.chosen(value, classes, self._definitions, path)
         meant, inner_steered = classes[number], list[object]()
-        inner = self._inside(unions.without(value, unions.key_of(classes)[0], classes), meant, path, inner_steered)
+        inner = self._inside(fields, meant, path, inner_steered)
         kind = self._classes.get(str(meant["title"]))
         if kind is not None:
             try:

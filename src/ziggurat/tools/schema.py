@@ -94,7 +94,8 @@ def form_of(annotation: object) -> JSONSchema:
         raise
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise ConfigurationError(_unsupported(annotation, error)) from error
-    return _with_definitions(schema, definitions)
+    known = cast(JSONSchema, schema.get("$defs", {}))
+    return {**schema, "$defs": {**known, **definitions}} if definitions else schema
 
 
 def _check_patterns(schema: JSONSchema) -> None:
@@ -126,12 +127,6 @@ def _named(form: JSONSchema, annotation: Any) -> JSONSchema:
 def _without_definitions(schema: JSONSchema, definitions: JSONSchema) -> JSONSchema:
     definitions.update(cast(JSONSchema, schema.get("$defs", {})))
     return {key: value for key, value in schema.items() if key != "$defs"}
-
-
-def _with_definitions(schema: JSONSchema, definitions: JSONSchema) -> JSONSchema:
-    if not definitions:
-        return schema
-    return {**schema, "$defs": {**cast(JSONSchema, schema.get("$defs", {})), **definitions}}
 
 
 def note_of(annotation: object) -> str | None:

@@ -83,8 +83,10 @@ def _name_of(number: int, names: Mapping[str, int]) -> str:
     return next(name for name, at in names.items() if at == number)
 
 
-def chosen(value: dict[str, Any], classes: Sequence[Schema], definitions: Definitions, path: str) -> tuple[int, bool]:
-    """Return the number of the class that an object is meant to be, and whether only its tag says so."""
+def chosen(
+    value: dict[str, Any], classes: Sequence[Schema], definitions: Definitions, path: str
+) -> tuple[int, dict[str, Any], bool]:
+    """Return the number of the class that an object is meant to be, its fields, and whether only its tag says so."""
     key, names = key_of(classes)
     fitting = [number for number, each in enumerate(classes) if fits(without(value, key, classes), each, definitions)]
     if key in value:
@@ -105,7 +107,7 @@ def chosen(value: dict[str, Any], classes: Sequence[Schema], definitions: Defini
         problems += [f"{path}.{name}: unknown field{of}" for name in rest if name not in meant["properties"]]
     if problems:
         raise Problem("\n".join(problems))
-    return number, len(fitting) > 1
+    return number, rest, len(fitting) > 1
 
 
 def without(value: dict[str, Any], key: str, classes: Sequence[Schema]) -> dict[str, Any]:
@@ -191,8 +193,7 @@ class Members:
     def check(self, value: object) -> object:
         """Convert plain JSON data: an object to the class that is meant, the rest to the first strict or lax match."""
         if self._classes and isinstance(value, dict):
-            number, _ = chosen(value, self._classes, self._definitions, self._name)
-            inner = without(value, key_of(self._classes)[0], self._classes)
+            number, inner, _ = chosen(value, self._classes, self._definitions, self._name)
             try:
                 return self._members[self._of_class[number]].exactly(inner)
             except Problem as problem:
