@@ -334,8 +334,9 @@ def write_batch(
         before()
         database.transaction(all_of_them)
     except (StoreError, ConfigurationError) as error:
-        for job in jobs:
-            job.error = type(error)(str(error))  # each job is awaited separately, so each needs its own error
+        for job in jobs:  # each is awaited separately, so each needs an error of its own
+            job.error = type(error).__new__(type(error), *error.args)  # whose constructor may take something else
+            job.error.__dict__.update(error.__dict__)
         return error
     except Exception as error:  # noqa: BLE001 - an error in one job; nothing was written
         for job in jobs:
