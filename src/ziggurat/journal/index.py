@@ -148,8 +148,9 @@ class RecordIndex:
             for each in over:
                 del self._begun_waits[each]
         elif isinstance(entry, Ended) and entry.waits is not None:
-            waits = [(each, self._entries[each - 1]) for each in entry.waits]
-            self._begun_waits = {each: wait for each, wait in waits if isinstance(wait, Pending)}
+            self._begun_waits = {
+                each: wait for each in entry.waits if isinstance(wait := self._entries[each - 1], Pending)
+            }
 
 
 def _add_upwards(paths: set[str], path: str) -> None:
