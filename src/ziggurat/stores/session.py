@@ -177,7 +177,10 @@ class Session:
         self.conflict = conflict
         self.timeout = timeout
         self.clock = clock
-        self.store: Store = _store_at(store)
+        from ziggurat.stores.addresses import shared
+        from ziggurat.stores.local import InMemoryStore
+
+        self.store: Store = InMemoryStore() if store is None else shared(store)
         self._writers = _writers_by_store.setdefault(self.store, _LocalWriters())
         self._log = session_log(session_id)
         self.place: object = (self.store, self._log)  # equal for all objects of the same session
@@ -380,13 +383,6 @@ class Session:
                 raise
 
 
-def _store_at(address: str | Store | None) -> Store:
-    from ziggurat.stores.addresses import shared
-    from ziggurat.stores.local import InMemoryStore
-
-    return InMemoryStore() if address is None else shared(address)
-
-
 class SessionLease:
     """The lease for writing a session, until it is released or taken over by another holder."""
 
@@ -399,33 +395,25 @@ class SessionLease:
     async def write(self, entries: Sequence[SessionEntry], *, release: bool = False) -> None:
         """Write entries; they are durable when this returns."""
         state, session = self.state, self.session
-        if state.missing:
-            entries = [RowsLost(session.clock.now(), state.missing[-1]), *entries]
+        missing = state.missing
+        if missing:
+            entries = [RowsLost(session.clock.now(), missing[-1]), *entries]
         rows = state.rows_of(entries)
         try:
-            if state.missing:
-                await self._replace_missing(rows)
+            if missing:
+                await cast("SupportsLogMarks", session.store).accept_loss(session._log, self.epoch, rows)
+                what = "the session %r continues without its entries %d to %d, which were acknowledged and are lost"
+                logger.warning(what, session.id, missing[0], missing[-1])
             else:
                 await session.store.append(session._log, self.epoch, rows, release=release)
         except BaseException:
             session._writers.forget(session._log)  # it is unknown which rows were written
             raise
-        if release and state.missing:
+        if release and missing:
             await session.store.release(session._log, self.epoch)
         take_rows(rows, state)
         if release:
             self._leave()
-
-    async def _replace_missing(self, rows: Sequence[Row]) -> None:
-        """Write rows in place of those that are missing at the end."""
-        session, missing = self.session, self.state.missing
-        await cast("SupportsLogMarks", session.store).accept_loss(session._log, self.epoch, rows)
-        logger.warning(
-            "the session %r continues without its entries %d to %d, which were acknowledged and are lost",
-            session.id,
-            missing[0],
-            missing[-1],
-        )
 
     async def leave(self) -> None:
         """Release the lease; does nothing if it is released or lost already."""
