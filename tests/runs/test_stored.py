@@ -142,7 +142,7 @@ class Failing(InMemoryStore):
     ) -> Awaitable[None]:
         self.left -= 1
         if self.left < 0:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            done = asyncio.get_running_loop().create_future()
             done.set_exception(StoreError("the disk is full"))
             return done
         return super().append(log, epoch, rows, blobs, release=release, due=due, read=read)

@@ -114,34 +114,33 @@ class DrivenRuns:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: LiveMessages | None = getattr(store, "live", None)
-        self._runs: dict[str, RunControl] = {}
+        self.runs: dict[str, RunControl] = {}
         self._read: dict[str, int] = {}  # the number of the last item of a run's inbox that was read
         self._senders: dict[str, tuple[EventSender, asyncio.Task[None]]] = {}
         self._polling: asyncio.Task[None] | None = None
 
     def begin(self, run: RunControl) -> None:
-        self._runs[run.run_id] = run
+        self.runs[run.run_id] = run
         if self._polling is None:
             self._polling = asyncio.get_running_loop().create_task(self._poll())
 
-    async def end(self, run_id: str) -> bool:
-        """Serve a run no longer, and return whether it was the last; what is left of its events is sent first."""
-        self._runs.pop(run_id, None)
+    async def end(self, run_id: str) -> None:
+        """Serve a run no longer; what is left of its events is sent first."""
+        self.runs.pop(run_id, None)
         self._read.pop(run_id, None)
         try:
             if run_id in self._senders:
                 await finished(self._stop_sending(run_id))
         finally:
-            if not self._runs and self._polling is not None:
+            if not self.runs and self._polling is not None:
                 self._polling.cancel()
                 self._polling = None
-        return not self._runs
 
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(PERIOD)
             try:
-                logs = {run_log(run_id): run_id for run_id in self._runs}
+                logs = {run_log(run_id): run_id for run_id in self.runs}
                 await self._read_inboxes(logs)
                 await self._find_readers(logs)
             except (ZigguratError, OSError) as error:  # the next poll may succeed
@@ -150,7 +149,7 @@ class DrivenRuns:
     async def _read_inboxes(self, logs: dict[str, str]) -> None:
         for log, last in (await self._store.arrived()).items():
             run_id = logs.get(log)
-            run = None if run_id is None else self._runs.get(run_id)
+            run = None if run_id is None else self.runs.get(run_id)
             if run is not None and run_id is not None and last > self._read.get(run_id, 0):
                 self._read[run_id] = last
                 await run.read_posted()
@@ -159,8 +158,8 @@ class DrivenRuns:
         if self._live is None:
             return
         followed = {logs[log] for log in await self._live.watched(list(logs))}
-        for run_id in followed & self._runs.keys() - self._senders.keys():
-            broadcast = self._runs[run_id].broadcast
+        for run_id in followed & self.runs.keys() - self._senders.keys():
+            broadcast = self.runs[run_id].broadcast
             assert broadcast is not None  # the run is driven
             sender = EventSender(broadcast)
             task = asyncio.get_running_loop().create_task(self._send(run_id, sender))
@@ -263,8 +262,13 @@ class StoredRuns(Runs):
                 await finished(self._withdraw(run_id, journal, mistaken))
         finally:
             loop = asyncio.get_running_loop()
-            if loop in self._polled and await self._polled[loop].end(run_id):
-                self._polled.pop(loop, None)
+            driven = self._polled.get(loop)
+            if driven is not None:
+                try:
+                    await driven.end(run_id)
+                finally:
+                    if not driven.runs and self._polled.get(loop) is driven:  # others may have begun meanwhile
+                        del self._polled[loop]
 
     async def _withdraw(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
