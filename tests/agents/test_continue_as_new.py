@@ -18,6 +18,7 @@ from ziggurat.flows import Flow, ask, continue_as_new, event, every, flow, sched
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, run_until_idle
 
 
@@ -188,6 +189,22 @@ async def test_a_handle_goes_on_with_the_next_run(place: str) -> None:
     whole = [(name, number) for name in ("r", "r~2", "r~3") for number in range(1, await _count(store, name) + 1)]
     assert told == [whole] * 3
     assert not await elsewhere.attach("r").cancel()
+
+
+@pytest.mark.parametrize("pause", [0, 1, 5, 20, 50, 100, 300])
+async def test_an_event_is_taken_once_however_late_its_sender_looks_for_the_next_run(pause: int) -> None:
+    class Slow(InMemoryStore):
+        async def post(self, *given: Any, **named: Any) -> Any:
+            posted = await super().post(*given, **named)
+            await turns(pause)
+            return posted
+
+    watch = watching(Slow())
+    handle = watch.start([], run_id="r")
+    await handle.recorded()
+    assert [await watch.attach("r").send("reading", number) for number in range(6)] == [True] * 6
+    run = await handle.result()
+    assert (run.id, run.output) == ("r~3", [*range(6)])
 
 
 async def _count(store: Any, run_id: str) -> int:

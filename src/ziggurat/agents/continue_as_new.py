@@ -86,6 +86,9 @@ async def _begin(request: AgentRequest, ctx: Context) -> None:
             opened, run_id=run_id, version=SHAPE_VERSION, at=ctx.clock.now(), request=request, forked=None, terms=terms
         )
     )
+    # Once there is a next run, a sender reads here what this one has taken.
+    if (settled := journal.settled(flush=True)) is not None:
+        await settled
     try:
         await runs.plant(run_id, opened.agent, [begun], fingerprint=digest(request), due=0.0)
     except RunExists:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ziggurat.calls.decisions import awaited_in, fitting
-from ziggurat.calls.inbox import Posted, PostedCancel, PostedEvent, PostedMessages
+from ziggurat.calls.inbox import Inbox, PostedCancel, PostedEvent, PostedMessages
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra, RunNotFound
@@ -66,12 +66,23 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
         wrong = unfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {unfit}"
     if wrong is None:
         new = await runs.post(run_id, title, data)
-        later = await runs.find(info.next_id)  # it may end meanwhile, and continue as new
-        passed_on = later is None or await runs.post(later.id, title, data)
-        return new and passed_on
+        # It may continue as new meanwhile, and so may the next run: each passes on what it has not taken by then.
+        while (later := await runs.find(info.next_id)) is not None and not await _has_taken(runs, info.id, title):
+            await runs.post(later.id, title, data)
+            info = later
+        return new
     if key is not None and any(item.key == title for item in await runs.inbox(run_id)):
         return False  # it was sent when it did fit
     raise ConfigurationError(wrong)
+
+
+async def _has_taken(runs: Runs, run_id: str, key: str) -> bool:
+    try:
+        journal = await runs.read(run_id)
+    except RunNotFound:  # it was deleted or, without a store, has ended
+        return False
+    inbox = Inbox(runs, run_id, journal, lambda *_: True)
+    return key not in {item.key for item in await inbox.untaken()}
 
 
 def _warn_of_name(awaited: list[PendingItem], name: str, run_id: str) -> None:
@@ -142,7 +153,7 @@ async def _find(runs: Runs, run_id: str) -> LogInfo:
     return info
 
 
-async def _post(runs: Runs, info: LogInfo, key: str, content: Posted) -> bool:
+async def _post(runs: Runs, info: LogInfo, key: str, content: PostedCancel | PostedMessages) -> bool:
     # The state of one that is driven is the old one until it has recorded more.
     if not runs.is_driven(info) and info.status not in ("running", "Suspended"):
         return False
