@@ -1,5 +1,6 @@
 """Every store of this package passes the conformance checks."""
 
+import asyncio
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.samples import sample
+from tests.stores.places import PLACES
 from tests.stores.server import schema
 from ziggurat.core import Clock
-from ziggurat.journal import Store
+from ziggurat.journal import LogInfo, Store
 from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 from ziggurat.testing import CHECKS, run_check
 from ziggurat.testing.stores import Check, Factory
@@ -68,3 +70,15 @@ def test_the_checks_notice_a_store_that_forgets(tmp_path: Path) -> None:
     failing = next(check for check in CHECKS if check.__name__ == "logs_are_removed")
     with pytest.raises(AssertionError):
         run_check(failing, factory)
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("kind", PLACES)
+async def test_it_may_be_closed_again_whatever_was_in_progress(kind: str, turns: int, tmp_path: Path) -> None:
+    store = PLACES[kind](tmp_path)()
+    await store.logs()
+    created = [asyncio.ensure_future(store.create(LogInfo(f"run:{each}", "desk"))) for each in range(5)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await asyncio.gather(store.close(), *created, return_exceptions=True)
+    await store.close()

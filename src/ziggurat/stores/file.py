@@ -413,6 +413,7 @@ class FileStore:
 
     async def close(self) -> None:
         try:
-            await asyncio.gather(*(self.release(log, held.epoch) for log, held in list(self._held.items())))
+            if not self._writer.closed:
+                await asyncio.gather(*(self.release(log, held.epoch) for log, held in list(self._held.items())))
         finally:
             await self._writer.finish()

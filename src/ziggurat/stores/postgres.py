@@ -411,7 +411,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         try:
-            if self._held:
+            if self._held and not self._writer.closed:
                 await self._writer.submit(self._release_all)
         finally:
             await self._writer.finish()

@@ -494,7 +494,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         try:
-            await asyncio.gather(*(self.release(log, epoch) for log, epoch in list(self._held.items())))
+            if not self._writer.closed:
+                await asyncio.gather(*(self.release(log, epoch) for log, epoch in list(self._held.items())))
         finally:
             await self._writer.finish()
 
