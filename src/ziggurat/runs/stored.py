@@ -117,12 +117,13 @@ class DrivenRuns:
         self.runs: dict[str, RunControl] = {}
         self._read: dict[str, int] = {}  # the number of the last item of a run's inbox that was read
         self._senders: dict[str, tuple[EventSender, asyncio.Task[None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._polling: asyncio.Task[None] | None = None
 
     def begin(self, run: RunControl) -> None:
         self.runs[run.run_id] = run
-        if self._polling is None:
-            self._polling = asyncio.get_running_loop().create_task(self._poll())
+        if self._timer is None:
+            self._wait()
 
     async def end(self, run_id: str) -> None:
         """Serve a run no longer; what is left of its events is sent first."""
@@ -132,19 +133,31 @@ class DrivenRuns:
             if run_id in self._senders:
                 await finished(self._stop_sending(run_id))
         finally:
-            if not self.runs and self._polling is not None:
-                self._polling.cancel()
-                self._polling = None
+            if not self.runs and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+                if self._polling is not None:
+                    self._polling.cancel()
+                    self._polling = None
+
+    def _wait(self) -> None:
+        # Not a task that sleeps: most runs end before the first poll, and would have to wait for the end of the task.
+        self._timer = asyncio.get_running_loop().call_later(PERIOD, self._begin_poll)
+
+    def _begin_poll(self) -> None:
+        self._polling = asyncio.get_running_loop().create_task(self._poll())
 
     async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(PERIOD)
-            try:
-                logs = {run_log(run_id): run_id for run_id in self.runs}
-                await self._read_inboxes(logs)
-                await self._find_readers(logs)
-            except (ZigguratError, OSError) as error:  # the next poll may succeed
-                logger.debug("what other processes want of the runs of this one is unknown: %s", error)
+        try:
+            logs = {run_log(run_id): run_id for run_id in self.runs}
+            await self._read_inboxes(logs)
+            await self._find_readers(logs)
+        except (ZigguratError, OSError) as error:  # the next poll may succeed
+            logger.debug("what other processes want of the runs of this one is unknown: %s", error)
+        finally:
+            if self._polling is asyncio.current_task():  # otherwise the last run has ended meanwhile
+                self._polling = None
+                self._wait()
 
     async def _read_inboxes(self, logs: dict[str, str]) -> None:
         for log, last in (await self._store.arrived()).items():
