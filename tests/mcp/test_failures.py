@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,22 @@ async def test_a_server_that_fails_to_start_says_why_once(caplog: pytest.LogCapt
     await server.close()
     assert "no key is set" not in caplog.text
     assert not await left(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="a process cannot be waited for without reaping it")
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_server_that_ends_while_it_is_started_says_why(turns: int) -> None:
+    before = children()
+    server = mcp(["sh", "-c", "echo no key is set >&2; exit 1"])
+    asked = asyncio.ensure_future(server.tools())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for begun in children() - before:  # the event loop stands still until the process has ended
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, begun, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ServerGone, match=r"exit code 1\); it wrote last: no key is set"):
+        await asked
+    await server.close()
 
 
 async def test_calls_of_a_server_that_is_closed_are_told_so() -> None:

@@ -137,13 +137,13 @@ class Connection:
         await asyncio.wait([self._owner])
 
     def failed(self, error: Exception, call: jsonrpc.Id | None = None) -> bool:
-        """Fail one call, or all and those who read of changes; return whether there was any."""
+        """Fail one call, or all and those who read of changes; return whether anybody learns of it."""
         for reader in self._readers if call is None else ():
             reader.put(error)
         found = [inbox for number, inbox in self._calls.items() if call in (None, number)]
         for inbox in found:
             inbox.put(error)
-        return bool(found)
+        return bool(found) or not self._ready.done()
 
     def ended(self) -> None:
         """Take note that nothing can be sent any more."""

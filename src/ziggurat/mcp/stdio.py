@@ -52,13 +52,11 @@ class StdioTransport(asyncio.SubprocessProtocol):
         settings = self._settings
         env = {key: os.environ[key] for key in _KEPT if key in os.environ} | dict(settings.env)
         try:
-            self._transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            await asyncio.get_running_loop().subprocess_exec(
                 lambda: self, *settings.command, env=env, cwd=settings.folder, start_new_session=True
             )
         except (OSError, ValueError) as error:
             raise ToolError(f"the MCP server {self._name} cannot be started: {error}") from error
-        self._stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
-        self.gone = False
 
     async def begun(self) -> None:
         """Note that what it wrote so far belongs to its start."""
@@ -69,6 +67,8 @@ class StdioTransport(asyncio.SubprocessProtocol):
         while self._drained is not None and not self.gone:
             await asyncio.shield(self._drained)
         if self.gone:
+            if self._last_words is not None:
+                await asyncio.wait([self._lost], timeout=_LAST_WORDS)
             raise self._error()
         self.post(request)
 
@@ -117,6 +117,12 @@ class StdioTransport(asyncio.SubprocessProtocol):
             os.killpg(self._transport.get_pid(), number)
 
     # -- from the event loop -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not when `open` goes on: a process that ends at once may have ended by then, and this is told only once.
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        self._stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
+        self.gone = False
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd != 1:
