@@ -136,3 +136,21 @@ async def test_a_store_below_a_folder_that_did_not_exist_warns_once(
         await Agent(ScriptedModel("x"), store=store).run("x")
         await store.close()
     assert [str(folder) in record.message for record in caplog.records] == [True] * (not exists)
+
+
+def test_a_file_that_comes_and_goes_is_regular(tmp_path: Path) -> None:
+    path, over = tmp_path / "k.db-wal", threading.Event()
+
+    def toggle() -> None:
+        while not over.is_set():
+            path.touch()
+            path.unlink()
+
+    other = threading.Thread(target=toggle)
+    other.start()
+    try:
+        for _ in range(5_000):
+            refuse_irregular(path)
+    finally:
+        over.set()
+        other.join()

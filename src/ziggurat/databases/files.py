@@ -84,7 +84,11 @@ def read_private(path: Path) -> bytes:
 
 def refuse_irregular(path: Path) -> None:
     """Refuse a path that exists and is not a regular file."""
-    if path.exists() and not path.is_file():
+    try:
+        mode = path.stat().st_mode  # once: another process may remove the companion of a database at any moment
+    except OSError:  # there is none, or the use that follows says why it cannot be read
+        return
+    if not stat.S_ISREG(mode):
         raise _irregular(path)
 
 
