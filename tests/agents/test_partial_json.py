@@ -8,8 +8,8 @@ from pydantic_core import from_json
 
 from tests.messages.strategies import json_values
 from ziggurat.agents.partial import partial
+from ziggurat.core.codec import MAX_DEPTH
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages.message import MAX_DEPTH
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
 from ziggurat import Image, Text, ToolCall, ToolResult
 from ziggurat.agents.partial import partial as partial_json
 from ziggurat.calls.inbox import Inbox, read_posted
-from ziggurat.core.codec import Raw, canonical, decode, digest, encode
+from ziggurat.core.codec import Raw, canonical, check_depth, decode, digest, encode
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
 from ziggurat.core.visible import escaped_json, visible, visible_line
@@ -33,7 +33,7 @@ from ziggurat.messages import (
 )
 from ziggurat.messages.arguments import canonical as canonical_arguments, check_size, unique_object
 from ziggurat.messages.conversation import Conversation, without_repeats
-from ziggurat.messages.message import WholePart, check_depth, deltas_of, fit, refolded
+from ziggurat.messages.message import WholePart, deltas_of, fit, refolded
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.validation import validate_rewrite
 from ziggurat.runs.control import RunControl

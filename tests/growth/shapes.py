@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ziggurat.messages.message import check_depth
+from ziggurat.core.codec import check_depth
 
 Shape = Callable[[int], str]
 

@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 from ziggurat import Agent, Message, ToolCall, ToolResult, ZigguratError, tool
 from ziggurat.agents.output import AnswerReader
 from ziggurat.core import codec
+from ziggurat.core.codec import MAX_DEPTH, check_depth
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages import messages_to_items
 from ziggurat.messages.arguments import (
@@ -22,7 +23,6 @@ from ziggurat.messages.arguments import (
     check_size,
     unique_object,
 )
-from ziggurat.messages.message import MAX_DEPTH, check_depth
 from ziggurat.models.anthropic.from_wire import from_wire as from_messages
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure

@@ -4,10 +4,12 @@ A class that is not plain data defines ``to_json()`` for writing and ``from_json
 """
 
 import builtins
+import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import PurePath
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, overload
@@ -203,3 +205,23 @@ def error_to_json(error: BaseException) -> dict[str, object]:
     stated = errors.fact_of(error, "transient", bool)
     coded["transient"] = errors.is_transient(error) if stated is None else stated
     return coded
+
+
+MAX_DEPTH = 200
+"""How many levels deep arrays and objects may be nested. Without it, decoders would accept more on some Pythons."""
+
+
+_NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^\[\]{}"]+', re.DOTALL)  # strings, and what is between them
+
+
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+def check_depth(text: str | bytes, most: int = MAX_DEPTH) -> None:
+    """Refuse a JSON text that is nested too deeply to be decoded on every Python; takes linear time."""
+    text = text if isinstance(text, str) else text.decode("latin-1")  # in UTF-8, brackets are single bytes
+    if text.count("[") + text.count("{") <= most:
+        return
+    brackets = _NO_BRACKETS.sub("", text)
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > most:
+        raise msgspec.DecodeError(f"it is nested more than {most} levels deep")

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, json
 
-from ziggurat.core.codec import encode
+from ziggurat.core.codec import check_depth, encode
 from ziggurat.core.errors import ZigguratError
 
 T = TypeVar("T")
@@ -24,6 +24,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 _NOTHING = Raw(b"{}")
+_MAX_DEPTH = 750
+"""How many levels deep a message may be nested: a server's schemas may be deep, and Python 3.11 decodes up to 1,000."""
 
 
 class JsonRpcError(ZigguratError):
@@ -104,6 +106,7 @@ def write(message: Message) -> bytes:
 def read(data: bytes | str) -> Message:
     """Return the message that JSON has; params and result are raw JSON, absent params an empty object."""
     try:
+        check_depth(data, _MAX_DEPTH)
         got = _decode(data)
     except _UNREADABLE as error:
         raise _refused(data, error) from None

@@ -6,9 +6,9 @@ The limits are checked before any work is done, so that a person sees exactly wh
 import re
 from typing import Any, NoReturn
 
+from ziggurat.core.codec import check_depth
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.visible import escaped_json
-from ziggurat.messages.message import check_depth
 
 MAX_ARGUMENTS = 4_000_000
 """Characters of JSON that the arguments of one call, or one answer, may have."""

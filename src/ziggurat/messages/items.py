@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
-from ziggurat.core.codec import encode
+from ziggurat.core.codec import check_depth, encode
 from ziggurat.core.errors import ConfigurationError, ToolErrorKind
-from ziggurat.messages.message import Message, Role, Text, ToolCall, ToolResult, check_depth, tool_message
+from ziggurat.messages.message import Message, Role, Text, ToolCall, ToolResult, tool_message
 
 Moment = Annotated[datetime, Meta(tz=True)]
 

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, count, pairwise
+from itertools import count, pairwise
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ziggurat.core.codec import canonical, decode, digest, encode
+from ziggurat.core.codec import canonical, check_depth, decode, digest, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, ToolErrorKind as ToolErrorKind
 
 
@@ -548,23 +548,3 @@ def is_proven(thought: Thinking) -> bool:
     if thought.id:
         return _ITEM.fullmatch(thought.id) is not None
     return bool(thought.signature or thought.redacted)
-
-
-MAX_DEPTH = 200
-"""How many levels deep arrays and objects may be nested. Without it, decoders would accept more on some Pythons."""
-
-
-_NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^\[\]{}"]+', re.DOTALL)  # strings, and what is between them
-
-
-_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
-
-
-def check_depth(text: str | bytes, most: int = MAX_DEPTH) -> None:
-    """Refuse a JSON text that is nested too deeply to be decoded on every Python; takes linear time."""
-    text = text if isinstance(text, str) else text.decode("latin-1")  # in UTF-8, brackets are single bytes
-    if text.count("[") + text.count("{") <= most:
-        return
-    brackets = _NO_BRACKETS.sub("", text)
-    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > most:
-        raise msgspec.DecodeError(f"it is nested more than {most} levels deep")

@@ -12,13 +12,13 @@ from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import program_at
-from ziggurat.core.codec import plain
+from ziggurat.core.codec import check_depth, plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.events import NodeStatus
-from ziggurat.messages.message import check_depth, indented
+from ziggurat.messages.message import indented
 from ziggurat.messages.model import Model
 from ziggurat.plans import nodes
 from ziggurat.plans.building import plan_flow, prepared

@@ -9,11 +9,10 @@ from msgspec import Meta
 from msgspec.json import decode
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.codec import encode
+from ziggurat.core.codec import check_depth, encode
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt
 from ziggurat.messages.arguments import check_size
-from ziggurat.messages.message import check_depth
 
 T = TypeVar("T")
 

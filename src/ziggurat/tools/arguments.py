@@ -9,9 +9,9 @@ from decimal import Decimal
 
 import msgspec
 
+from ziggurat.core.codec import check_depth
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.arguments import check_size, unique_object
-from ziggurat.messages.message import check_depth
 from ziggurat.tools.values import field_names
 
 MAX_DEPTH = 100

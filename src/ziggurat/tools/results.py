@@ -6,7 +6,7 @@ from typing import cast, get_args
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.core.codec import encode
+from ziggurat.core.codec import MAX_DEPTH, encode
 from ziggurat.core.errors import (
     Denied,
     ForeignError,
@@ -20,7 +20,7 @@ from ziggurat.core.errors import (
     is_transient,
     text_of,
 )
-from ziggurat.messages.message import MAX_DEPTH, Audio, File, Image, Text, ToolCall, ToolResult, mended
+from ziggurat.messages.message import Audio, File, Image, Text, ToolCall, ToolResult, mended
 from ziggurat.messages.validation import problem_in_part
 
 MAX_RESULT = 200_000

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from ziggurat.core.codec import check_depth
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.message import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, check_depth
+from ziggurat.messages.message import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect

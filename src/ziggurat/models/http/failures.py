@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core.codec import check_depth
 from ziggurat.core.errors import ContextOverflow, ModelError, ModelErrorKind
-from ziggurat.messages.message import check_depth
 from ziggurat.messages.overflow import is_too_long
 from ziggurat.models.http.dialect import Dialect
 

@@ -15,9 +15,10 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from ziggurat.core.codec import check_depth
 from ziggurat.messages.arguments import text_left_out
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, Part, PartDelta, Text, ToolCall, ToolCallDelta, ToolResult, check_depth
+from ziggurat.messages.message import Message, Part, PartDelta, Text, ToolCall, ToolCallDelta, ToolResult
 from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.stated import whole

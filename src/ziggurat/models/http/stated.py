@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ziggurat.messages.message import check_depth, mended
+from ziggurat.core.codec import check_depth
+from ziggurat.messages.message import mended
 
 T = TypeVar("T")
 

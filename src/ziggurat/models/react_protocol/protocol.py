@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.core.codec import encode
+from ziggurat.core.codec import check_depth, encode
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import (
     Audio,
@@ -23,7 +23,6 @@ from ziggurat.messages.message import (
     ToolCall,
     ToolCallDelta,
     ToolResult,
-    check_depth,
 )
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.models.brackets import Brackets
