@@ -20,6 +20,7 @@ from ziggurat.memory.similar import find_same, tfidf, wording
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.messages.arguments import text_left_out
+from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import DeltaFilter
 from ziggurat.messages.model import pack
 from ziggurat.middleware import Redaction, Trim
@@ -29,7 +30,7 @@ from ziggurat.models.anthropic.to_wire import encode_message as to_anthropic
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
-from ziggurat.models.http.fitting import fitted, is_object, object_text
+from ziggurat.models.http.fitting import encoded as encoded_anew, fitted, is_object, object_text
 from ziggurat.models.local.demo import answer, rendered
 from ziggurat.models.local.minilm import pieces as wordpieces
 from ziggurat.models.local.replies import ReplyReader
@@ -287,6 +288,14 @@ def encoded(encode: Callable[..., bytes], *more: Any) -> Callable[[Sequence[Mess
     return run
 
 
+def steps(messages: Sequence[Message]) -> None:
+    """Encode a conversation after each message, as the requests of a run do."""
+    conversation = Conversation()
+    for message in messages:
+        conversation.log.append(message)
+        encoded_anew(conversation.view(), "chat", lambda each: to_chat(each, CHAT))
+
+
 def result(text: str) -> ToolResult:
     return ToolResult("c", "f", text)
 
@@ -307,6 +316,7 @@ CASES = [
     *given("models.anthropic.to_wire.encode_message", lambda each: to_anthropic(each, ANTHROPIC), MESSAGES),
     *given("models.openai_responses.to_wire.encode_message", lambda each: to_responses(each, RESPONSES), MESSAGES),
     *given("models.openai.to_wire.encode_pictures", encoded(encode_pictures, CHAT), CONVERSATIONS),
+    *given("models.http.fitting.encoded", steps, CONVERSATIONS),
     *over("models.http.fitting.is_object", is_object, JSON),
     *over("models.http.fitting.object_text", lambda text: object_text(text, ANTHROPIC.key_rule), (*TEXT, *JSON)),
     *over("models.http.fitting.fitted", lambda text: fitted(text, CHAT.id_rule), TEXT),

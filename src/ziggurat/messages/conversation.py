@@ -261,14 +261,19 @@ class Transcript(Sequence[Message]):
         beginning = self._conversation.beginning
         return None if beginning is None else beginning.first(self._length)
 
-    def fragments(self, wire: str, encode: Callable[[Message], bytes]) -> list[bytes]:
-        """Return each message as bytes in the encoding named `wire`; each message is encoded once in a run."""
+    def fragments(
+        self, wire: str, encode: Callable[[Message], bytes], fitting: Sequence[Message] | None = None
+    ) -> list[bytes]:
+        """Return each message as bytes in the encoding named `wire`; each message is encoded once in a run.
+
+        With `fitting`, those messages are encoded in place of the ones at the same position.
+        """
         conversation, length = self._conversation, self._length
         if conversation._fragments is None:
             conversation._fragments = {}
         known = conversation._fragments.setdefault(wire, [])
         while len(known) < length:
-            known.append(encode(conversation.log[len(known)]))
+            known.append(encode((conversation.log if fitting is None else fitting)[len(known)]))
         return known if len(known) == length else known[:length]
 
     def note(self, key: object, make: Callable[[], T]) -> T:

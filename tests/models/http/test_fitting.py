@@ -24,7 +24,7 @@ from ziggurat.messages.message import ToolCallDelta
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.models.anthropic import Reader as AnthropicReader
 from ziggurat.models.http.dialect import DIALECTS, at_address
-from ziggurat.models.http.fitting import Names, altered, fitted, object_text
+from ziggurat.models.http.fitting import Names, OwnIds, fitted, object_text, without_end
 from ziggurat.models.openai import Reader as ChatReader
 from ziggurat.models.openai_responses import Reader as ResponsesReader
 from ziggurat.providers import resolve
@@ -72,11 +72,17 @@ def test_an_object_stays_as_it_is_but_for_its_names(fields: dict[str, int]) -> N
 def test_ids_that_repeat_are_told_apart() -> None:
     turn = [assistant(ToolCall("1", "add"), ToolCall("2", "add")), tool_message(ToolResult("1", "add", "3"))]
     messages: list[Message] = [user("go"), *turn, *turn, user("done")]
-    changed = altered(messages)
-    assert sorted(changed) == [3, 4]
-    assert [call.id for call in changed[3].tool_calls] == ["1#2", "2#2"]
-    assert changed[4].tool_results[0].id == "1#2"
-    assert altered([user("go"), assistant("It is \n")]) == {1: assistant("It is")}
+    own = OwnIds()
+    for length in (2, 4, 6):  # as a run does, which asks after every step
+        fitting = own.follow(messages[:length])
+    assert [at for at, each in enumerate(fitting) if each is not messages[at]] == [3, 4]
+    assert [call.id for call in fitting[3].tool_calls] == ["1#2", "2#2"]
+    assert fitting[4].tool_results[0].id == "1#2"
+
+
+def test_spaces_at_the_end_of_what_a_model_continues_are_left_out() -> None:
+    assert without_end(assistant("It is \n")) == assistant("It is")
+    assert without_end(user("It is \n")) is None
 
 
 async def test_another_provider_goes_on_in_the_middle_of_a_run() -> None:

@@ -164,27 +164,31 @@ def _with_keys(text: str, keys: dict[str, str]) -> str:
     return text
 
 
-def altered(messages: Sequence[Message]) -> dict[int, Message]:
-    """Return the messages that are refused beside the others, by position, as they are accepted."""
-    return {**_without_end(messages), **with_own_ids(messages)}
+class OwnIds:
+    """The messages of a conversation, in which a call that repeats an id, and its result, have an id of their own."""
 
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._times: dict[str, int] = {}
+        self._repeated: dict[str, list[str]] = {}  # the ids for the last calls and their results, by the id they had
 
-def with_own_ids(messages: Sequence[Message]) -> dict[int, Message]:
-    """Return the messages whose calls repeat ids of earlier calls, and their results, by position, with other ids."""
-    times: dict[str, int] = {}
-    open_calls: dict[str, list[str]] = {}  # by the id that they repeat
-    changed: dict[int, Message] = {}
-    for at, message in enumerate(messages):
+    def follow(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages; of those that were returned before, only the new ones are read."""
+        self._messages.extend(map(self._with_own_ids, messages[len(self._messages) :]))
+        return self._messages
+
+    def _with_own_ids(self, message: Message) -> Message:
         if message.role == "assistant":
-            open_calls = {}
+            given: dict[str, list[str]] = {}
             for call in message.tool_calls:
-                times[call.id] = number = times.get(call.id, 0) + 1
-                open_calls.setdefault(call.id, []).append(call.id if number == 1 else f"{call.id}#{number}")
-        repeated = {key: each for key, each in open_calls.items() if each != [key]}
-        if any(isinstance(part, (ToolCall, ToolResult)) and part.id in repeated for part in message.parts):
-            left = {key: [*each] for key, each in repeated.items()} if message.role == "assistant" else repeated
-            changed[at] = replace(message, parts=tuple([_with_own_id(part, left) for part in message.parts]))
-    return changed
+                self._times[call.id] = number = self._times.get(call.id, 0) + 1
+                given.setdefault(call.id, []).append(call.id if number == 1 else f"{call.id}#{number}")
+            self._repeated = {key: each for key, each in given.items() if each != [key]}
+        repeated = self._repeated
+        if not any(isinstance(part, (ToolCall, ToolResult)) and part.id in repeated for part in message.parts):
+            return message
+        left = {key: [*each] for key, each in repeated.items()} if message.role == "assistant" else repeated
+        return replace(message, parts=tuple([_with_own_id(part, left) for part in message.parts]))
 
 
 def _with_own_id(part: Part, ids: dict[str, list[str]]) -> Part:
@@ -199,15 +203,16 @@ def encoded(
     messages: Transcript, form: str, encode: Callable[[Message], bytes], *, strips_end: bool = False
 ) -> list[bytes]:
     """Return messages in a form, in which each is encoded once in a run; those that need it are changed before."""
-    fragments = messages.fragments(form, encode)
-    changed = altered(messages[:]) if strips_end else with_own_ids(messages[:])
-    return [encode(changed[at]) if at in changed else each for at, each in enumerate(fragments)]
+    fitting = messages.note("own ids", OwnIds).follow(messages)
+    fragments = messages.fragments(form, encode, fitting)
+    if strips_end and messages and (end := without_end(fitting[len(messages) - 1])):
+        return [*fragments[:-1], encode(end)]
+    return fragments
 
 
-def _without_end(messages: Sequence[Message]) -> dict[int, Message]:
-    """Return the last message, by position, without the spaces at its end if the model is to continue it."""
-    last = messages[-1] if messages else None
-    text = last.parts[-1] if last is not None and last.role == "assistant" and last.parts else None
-    if last is None or not isinstance(text, Text):
-        return {}
-    return {len(messages) - 1: replace(last, parts=(*last.parts[:-1], Text(text.text.rstrip())))}
+def without_end(message: Message) -> Message | None:
+    """Return a message that the model is to continue without the spaces at its end; None for any other."""
+    text = message.parts[-1] if message.role == "assistant" and message.parts else None
+    if not isinstance(text, Text):
+        return None
+    return replace(message, parts=(*message.parts[:-1], Text(text.text.rstrip())))
