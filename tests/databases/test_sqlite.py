@@ -147,7 +147,8 @@ class Letters:
 
     def jobs(self, letters: str) -> list[Job[int]]:
         async def made() -> list[Job[int]]:
-            return [Job(lambda each=letter: self.write(each), "log") for letter in letters]  # type: ignore[misc]
+            future = asyncio.get_running_loop().create_future
+            return [Job(lambda each=letter: self.write(each), "log", future()) for letter in letters]  # type: ignore[misc]
 
         return asyncio.run(made())
 

@@ -16,6 +16,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet, finalize, ref
 
+from msgspec import Struct
+
 from ziggurat.core.errors import StoreError
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished, running_loop
@@ -23,18 +25,14 @@ from ziggurat.core.tasks import finished, running_loop
 T = TypeVar("T")
 
 
-class Job(Generic[T]):
+class Job(Struct, Generic[T], eq=False):
     """One job for the thread, and the future for its outcome."""
 
-    __slots__ = ("error", "future", "log", "loop", "result", "work")
-
-    def __init__(self, work: Callable[[], T], log: str) -> None:
-        self.work: Callable[[], T] = work
-        self.log: str = log
-        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
-        self.future: asyncio.Future[T] = self.loop.create_future()
-        self.result: T | None = None
-        self.error: BaseException | None = None
+    work: Callable[[], T]
+    log: str
+    future: "asyncio.Future[T]"
+    result: T | None = None
+    error: BaseException | None = None
 
     def do(self) -> None:
         """Run it, and store the outcome."""
@@ -42,15 +40,6 @@ class Job(Generic[T]):
             self.result = self.work()
         except Exception as error:  # noqa: BLE001 - raised where the future is awaited
             self.error = error
-
-    def deliver(self) -> None:
-        """Pass the outcome to the future; called in the event loop."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)  # type: ignore[arg-type]
 
 
 def one_by_one(jobs: Sequence[Job[Any]]) -> None:
@@ -133,18 +122,19 @@ class Writer:
         return self._closed
 
     def submit(self, work: Callable[[], T], log: str = "") -> "asyncio.Future[T]":
-        """Run a function in the thread; return a future for its result."""
+        """Run a function in the thread; return a future for its result. One that writes a log names it."""
         if self._thread is None:
             self._begin()
         if self._closed or self._pid != os.getpid():
             raise self._refusal()
-        job = Job(work, log)
-        turn = self._turns.get(job.loop)
+        loop = asyncio.get_running_loop()
+        job = Job(work, log, loop.create_future())
+        turn = self._turns.get(loop)
         if turn is None:
-            turn = self._turns[job.loop] = []
-            job.loop.call_soon(self._hand_over, job.loop)
+            turn = self._turns[loop] = []
+            loop.call_soon(self._hand_over, loop)
         turn.append(job)
-        _count(job.loop, 1)
+        _count(loop, 1)
         return job.future
 
     def _refusal(self) -> StoreError:
@@ -212,7 +202,7 @@ class Writer:
     def _tell(jobs: list[Job[Any]]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         for job in jobs:
-            by_loop.setdefault(job.loop, []).append(job)
+            by_loop.setdefault(job.future.get_loop(), []).append(job)
         for loop, batch in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_deliver, batch)
@@ -262,9 +252,15 @@ class Writer:
 
 
 def _deliver(jobs: list[Job[Any]]) -> None:
-    _count(jobs[0].loop, -len(jobs))
+    """Pass the outcomes of jobs to their futures, which belong to one event loop."""
+    _count(jobs[0].future.get_loop(), -len(jobs))
     for job in jobs:
-        job.deliver()
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
 
 
 def _work(writer: "ref[Writer]", queue: "SimpleQueue[_Batch]", pause: float, ended: Callable[[], None]) -> None:

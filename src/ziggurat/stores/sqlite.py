@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
 
@@ -177,9 +178,6 @@ class SqliteStore:
     def closed(self) -> bool:
         """Whether it has been closed."""
         return self._writer.closed
-
-    def _write(self, log: str, work: Callable[[], T]) -> "asyncio.Future[T]":
-        return self._writer.submit(work, log)
 
     def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._writer.submit(lambda: self._database.reading(work))
@@ -387,10 +385,10 @@ class SqliteStore:
     # -- the methods of Store ------------------------------------------------------------------------------------
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        return await self._write(info.log, lambda: self._create(info, rows, blobs))
+        return await self._writer.submit(lambda: self._create(info, rows, blobs), info.log)
 
     async def lease(self, log: str) -> int:
-        return await self._write(log, lambda: self._lease(log))
+        return await self._writer.submit(lambda: self._lease(log), log)
 
     def append(
         self,
@@ -403,11 +401,10 @@ class SqliteStore:
         due: float | None = None,
         read: int | None = None,
     ) -> "asyncio.Future[None]":
-        work = partial(self._append, log, epoch, rows, blobs, release, due, read)
-        return self._write(log, work)
+        return self._writer.submit(partial(self._append, log, epoch, rows, blobs, release, due, read), log)
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
-        return self._write(log, lambda: self._release(log, epoch))
+        return self._writer.submit(lambda: self._release(log, epoch), log)
 
     async def find(self, log: str) -> LogInfo | None:
         header = await self._read(lambda: self._header(log))
@@ -452,7 +449,7 @@ class SqliteStore:
         found = (self.clock.now(), *first, *(value for _, value in terms), limit)
         statement = f"{_HEADERS}{where} {' '.join(f'AND {term}' for term, _ in terms)} ORDER BY {order} LIMIT ?"
         if self._touched and after is None:
-            await self._write(prefix or "logs", self._note_times)
+            await self._writer.submit(self._note_times, prefix or "logs")
         headers = await self._read(lambda: self._database.execute(statement, found).fetchall())
         return [_info_of(each) for each in headers]
 
@@ -461,7 +458,7 @@ class SqliteStore:
             "UPDATE logs SET status = 'Quarantined', problem = ?, owner = '', epoch = epoch + 1, due = NULL "
             "WHERE log = ? AND status <> 'Quarantined'"
         )
-        await self._write(log, lambda: self._database.execute(statement, (problem, log)).rowcount)
+        await self._writer.submit(lambda: self._database.execute(statement, (problem, log)).rowcount, log)
 
     async def delete(self, log: str) -> bool:
 
@@ -473,7 +470,7 @@ class SqliteStore:
             self.live.clean(log)
             return bool(ids)
 
-        return await self._write(log, work)
+        return await self._writer.submit(work, log)
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
 
@@ -488,7 +485,7 @@ class SqliteStore:
             self._remove([log for log, _ in old], [number for _, number in old])
             return len(old)
 
-        removed = await self._write(prefix, work)
+        removed = await self._writer.submit(work, prefix)
         await self._writer.submit(self._database.shrink)
         return removed
 
@@ -502,7 +499,7 @@ class SqliteStore:
     # -- the methods of Queue ------------------------------------------------------------------------------------
 
     async def post(self, log: str, key: str, data: bytes) -> bool:
-        return await self._write(log, lambda: self._post(log, key, data))
+        return await self._writer.submit(lambda: self._post(log, key, data), log)
 
     async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
         statement = (
@@ -510,7 +507,7 @@ class SqliteStore:
             "ORDER BY number"
         )
         rows = await self._read(lambda: self._database.execute(statement, (log, after)).fetchall())
-        return [InboxItem(*row) for row in rows]
+        return list(starmap(InboxItem, rows))
 
     async def arrived(self) -> dict[str, int]:
         if not self._held:
@@ -522,7 +519,7 @@ class SqliteStore:
             return []  # without writing
         claims: list[Claim] = []
         try:
-            await self._write(f"due {agent}", lambda: claims.extend(self._claim(agent, limit)))
+            await self._writer.submit(lambda: claims.extend(self._claim(agent, limit)), f"due {agent}")
         except StoreError:
             for claim in claims:
                 self._forget(claim.log)
