@@ -81,7 +81,7 @@ async def test_a_thread_that_waits_for_another_run_frees_its_place() -> None:
         return "outer"
 
     waiting = pool.submit(outer)
-    await until(lambda: pool._away == 1)
+    await until(lambda: pool._room == 2)
     assert await pool.submit(lambda: "inner") == "inner"
     gate.set()
     assert await waiting == "outer"

@@ -51,19 +51,16 @@ class Frozen(Struct):
             raise ToolError(f"{name} was called with other arguments than those that were approved; it was not run")
         if ctx.path != self.path and not is_beneath(ctx.path, self.path):
             raise ToolError(f"{name} was approved at {self.path}, not at {ctx.path}; it was not run")
-        if self.effect == "once":
-            self._refuse_second_run()
-        else:
+        if self.effect != "once":
             self.runs += 1
+        elif self.runs:
+            raise self.unknown or second_run_error(name, self.failure)
 
     def begin(self) -> None:
         """Count a run of a tool with ``effect="once"`` that begins: others may have been asked for at the same time."""
-        self._refuse_second_run()
-        self.runs += 1
-
-    def _refuse_second_run(self) -> None:
         if self.runs:
             raise self.unknown or second_run_error(self.call.name, self.failure)
+        self.runs += 1
 
 
 def frozen_in(ctx: Context) -> Frozen | None:

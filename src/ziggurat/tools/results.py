@@ -114,21 +114,17 @@ def _json(value: object, call: ToolCall, sets: bool = False) -> str:
 
 
 def _clean(text: str, most: int = _MAX_KEPT) -> str:
-    return mended(_cut(text, most))
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most} more characters]"
+    return mended(text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most} more characters]")
 
 
 def in_bounds(result: ToolResult) -> ToolResult:
     """Return a result as it enters the conversation, where it is sent again with each later request."""
     content = result.content
     if isinstance(content, str):
-        return result if len(content) <= MAX_RESULT else replace(result, content=_cut(content, MAX_RESULT))
+        return result if len(content) <= MAX_RESULT else replace(result, content=_clean(content, MAX_RESULT))
     left, parts = MAX_RESULT, list[_Part]()
     for part in content:
-        parts.append(Text(_cut(part.text, left)) if isinstance(part, Text) else part)
+        parts.append(Text(_clean(part.text, left)) if isinstance(part, Text) else part)
         left = max(0, left - len(part.text)) if isinstance(part, Text) else left
     return replace(result, content=tuple(parts))
 

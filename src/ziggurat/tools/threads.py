@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.tools.results import presentable
@@ -26,13 +28,15 @@ _PATIENCE = 1.0
 """Seconds between a thread's checks that the event loop it waits for is still open."""
 
 
-class ThreadCall:
+class ThreadCall(Struct, eq=False):
     """A call made in a thread, and the task on the event loop that the thread waits for, if any."""
 
-    def __init__(self) -> None:
-        self.task: asyncio.Task[object] | None = None
-        self.given_up: bool = False
-        self.begun = self.ended = self.hangs = self.within = False
+    task: "asyncio.Task[object] | None" = None
+    given_up: bool = False
+    begun: bool = False
+    ended: bool = False
+    hangs: bool = False
+    within: bool = False  # whether it was made in another thread of the pool, which waits for it
 
     def give_up(self) -> "asyncio.Task[object] | None":
         """Cancel the task that the thread waits for, now or once it exists; return it if it has not ended."""
@@ -57,7 +61,7 @@ class ThreadPool:
         self._lock = threading.Lock()
         self._threads = 0
         self._busy = 0
-        self._away = 0
+        self._room = self.size  # how many threads may exist: those that hang or only wait are replaced
 
     def submit(
         self, function: Callable[[], T], call: ThreadCall | None = None, ctx: Context | None = None
@@ -74,7 +78,7 @@ class ThreadPool:
         if ctx is not None:
             context.run(AMBIENT.set, ctx)
         call = call or ThreadCall()
-        call.within = loop_of_this_thread() is not None
+        call.within = hasattr(_thread, "loop")
 
         def job() -> None:
             _thread.loop, _thread.call = loop, call
@@ -87,28 +91,25 @@ class ThreadPool:
             else:
                 _deliver(loop, future, value, None)
 
-        self._enter(call)
-        self._jobs.put((job, call))
-        return future
-
-    def _enter(self, call: ThreadCall) -> None:
         with self._lock:
             self._busy += 1
-            self._away += call.within  # the submitting thread waits, so its place is free
+            self._room += call.within  # the submitting thread waits, so its place is free
             try:
                 self._grow()
             except RuntimeError as error:
                 self._leave(call)
                 raise ToolError(f"no thread for the tool: {error}", kind="transient") from error
+        self._jobs.put((job, call))
+        return future
 
     def _leave(self, call: ThreadCall) -> None:
         self._busy -= 1
-        self._away -= call.within
+        self._room -= call.within + call.hangs
         self.written_off -= call.hangs
         call.ended = True
 
     def _grow(self) -> None:
-        while self._threads < min(self._busy, self._room()):
+        while self._threads < min(self._busy, self._room):
             try:
                 threading.Thread(target=self._work, daemon=True, name=f"ziggurat-tool-{self._threads + 1}").start()
             except RuntimeError:
@@ -116,9 +117,6 @@ class ThreadPool:
                     raise
                 return
             self._threads += 1
-
-    def _room(self) -> int:
-        return self.size + self.written_off + self._away
 
     def _work(self) -> None:
         while True:
@@ -130,7 +128,7 @@ class ThreadPool:
             with self._lock:
                 self._leave(call)
                 del job, call
-                if self._threads > self._room():  # the threads it replaced have returned
+                if self._threads > self._room:  # the threads it replaced have returned
                     self._threads -= 1
                     return
 
@@ -141,6 +139,7 @@ class ThreadPool:
             if call.begun and not call.ended and not call.hangs:
                 call.hangs = True
                 self.written_off += 1
+                self._room += 1
                 self._grow()
 
     def run_on(self, loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -155,13 +154,13 @@ class ThreadPool:
     def away(self) -> Iterator[None]:
         """Free this thread's place in the pool while it waits."""
         with self._lock:
-            self._away += 1
+            self._room += 1
             self._grow()
         try:
             yield
         finally:
             with self._lock:
-                self._away -= 1
+                self._room -= 1
 
 
 def _run_and_wait(loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]], call: ThreadCall) -> T:
