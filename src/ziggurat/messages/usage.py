@@ -89,14 +89,15 @@ _NOTHING = Usage()
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    if len(usages) == 1:
-        return msgspec.structs.replace(usages[0], model="") if usages[0].model else usages[0]
     figures: dict[str, Any] = {}
-    for name in _FIGURES:
-        known = [figure for each in usages if (figure := getattr(each, name)) is not None]
-        if known:
-            figures[name] = min(sum(known), _MOST)
-    return Usage(**figures, estimated=any(each.estimated for each in usages))
+    estimated = False
+    for usage in usages:
+        estimated = estimated or usage.estimated
+        for name in _FIGURES:
+            figure = getattr(usage, name)
+            if figure is not None:
+                figures[name] = min(figures.get(name, 0) + figure, _MOST)
+    return Usage(**figures, estimated=estimated)
 
 
 def as_usage(cost: object) -> Usage | None:
@@ -111,11 +112,11 @@ def as_usage(cost: object) -> Usage | None:
 class Tally:
     """A sum of usage, in all and by model, and of calls, that also adds to the tally of the enclosing run."""
 
-    __slots__ = ("_spent", "ended", "model_calls", "outer", "tool_calls")
+    __slots__ = ("by_model", "ended", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
-        self._spent: dict[str, list[Usage]] = {}  # by model; summed when it is read
+        self.by_model: dict[str, Usage] = {}
         self.model_calls: int = 0
         self.tool_calls: int = 0
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
@@ -130,7 +131,7 @@ class Tally:
         model = usage.model or name
         tally: Tally | None = self
         while tally is not None:
-            tally._spent.setdefault(model, []).append(usage)
+            tally.by_model[model] = sum_of(tally.by_model.get(model, _NOTHING), usage)
             tally.model_calls += 1
             tally = tally.outer
 
@@ -140,12 +141,6 @@ class Tally:
     @property
     def usage(self) -> Usage:
         return sum_of(*self.by_model.values())
-
-    @property
-    def by_model(self) -> dict[str, Usage]:
-        for spent in self._spent.values():
-            spent[:] = [sum_of(*spent)]
-        return {model: spent[0] for model, spent in self._spent.items()}
 
 
 def add_tool_call(tally: Tally | None, path: str) -> None:
@@ -374,17 +369,9 @@ def limits_of(budget: Budget) -> dict[str, float]:
 
 
 def request_tokens(request: "ModelRequest") -> int:
-    tools = _tokens_of_tools(request) if request.tools else 0
+    tools = len(encode(request.tools)) // 4 if request.tools else 0
     instructions = estimate_tokens(request.instructions) if request.instructions else 0
     return request.messages.size() // 4 + instructions + tools
-
-
-def _tokens_of_tools(request: "ModelRequest") -> int:
-    # Noted with the conversation, as its tools are mostly those of the call before, and their schemas are long.
-    known: list[Any] = request.messages.note("tokens of tools", lambda: [None, 0])
-    if known[0] is not request.tools:
-        known[:] = [request.tools, len(encode(request.tools)) // 4]
-    return int(known[1])
 
 
 def expected_usage(request: "ModelRequest", longest: int = ASSUMED_OUTPUT) -> Usage:
