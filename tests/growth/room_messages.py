@@ -192,7 +192,7 @@ def steps(messages: Sequence[Message]) -> None:
     for message in messages:
         conversation.log.append(message)
         view = conversation.view()
-        view.digest()
+        view.fingerprint()
         view.size()
         view.fragments("wire", encode)
 
@@ -225,7 +225,7 @@ CASES = [
     *given("messages.validation.validate_rewrite", shuffled, CONVERSATIONS),
     *given("messages.conversation.Conversation.append", append, CONVERSATIONS),
     *given("messages.conversation.Transcript", steps, CONVERSATIONS),
-    *given("messages.conversation.Transcript", lambda message: Transcript.of(message).digest(), MESSAGES),
+    *given("messages.conversation.Transcript", lambda message: Transcript.of(message).fingerprint(), MESSAGES),
     *given("messages.recorded.shown", shown, MESSAGES),
     *given("messages.items.messages_to_items", messages_to_items, CONVERSATIONS),
     *given(

@@ -25,19 +25,19 @@ def test_a_view_does_not_see_what_comes_later(talk: list[Message], cut: int) -> 
     before, after = talk[:cut], talk[cut:]
     conversation = Conversation(before)
     view = conversation.view()
-    digest = view.digest()
+    digest = view.fingerprint()
     for message in after:
         conversation.append(message)
     assert list(view) == before
     assert len(view) == len(before)
-    assert view.digest() == digest
+    assert view.fingerprint() == digest
     assert list(conversation.view()) == before + after
     assert len(conversation) == len(before) + len(after)
 
 
 @given(logs, logs)
 def test_digests_are_equal_when_messages_are(one: list[Message], other: list[Message]) -> None:
-    assert (Transcript.of(*one).digest() == Transcript.of(*other).digest()) == (one == other)
+    assert (Transcript.of(*one).fingerprint() == Transcript.of(*other).fingerprint()) == (one == other)
 
 
 @given(talks, st.data())
@@ -46,18 +46,18 @@ def test_a_digest_rolls_the_same_wherever_it_is_asked_for(log: list[Message], da
     for message in log:
         conversation.append(message)
         if data.draw(st.booleans()):
-            conversation.digest(data.draw(st.integers(0, len(conversation))))
+            conversation.view().first(data.draw(st.integers(0, len(conversation)))).fingerprint()
     for length in range(len(log) + 1):
-        assert conversation.digest(length).hex() == Transcript.of(*log[:length]).digest()
+        assert conversation.view().first(length).fingerprint() == Transcript.of(*log[:length]).fingerprint()
 
 
 @given(logs)
 def test_each_change_of_a_message_changes_the_digest(log: list[Message]) -> None:
-    digests = {Transcript.of(*log).digest()}
+    digests = {Transcript.of(*log).fingerprint()}
     for index in range(len(log)):
         changed = [*log[:index], user("something else entirely"), *log[index + 1 :]]
-        digests.add(Transcript.of(*changed).digest())
-        digests.add(Transcript.of(*log[:index], *log[index + 1 :]).digest())
+        digests.add(Transcript.of(*changed).fingerprint())
+        digests.add(Transcript.of(*log[:index], *log[index + 1 :]).fingerprint())
     assert len(digests) > 1 or not log
 
 

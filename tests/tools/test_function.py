@@ -33,7 +33,7 @@ from ziggurat.core.service import NAME, fact
 from ziggurat.errors import InvalidArguments
 from ziggurat.events import ToolDelta
 from ziggurat.journal import LocalJournal
-from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import NORMALIZE, SPEC
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
@@ -333,15 +333,15 @@ async def test_a_tool_that_mutates_its_arguments_changes_nothing_else() -> None:
     )
     for made in (vandal, raw):
         call = ToolCall("c", made.spec.name, '{"items": [1, 2]}')
-        conversation = Conversation([user("go")])
-        before = (call.fingerprint(), hash(call), call.arguments, conversation.digest(1), repr(made.spec))
+        conversation = Transcript.of(user("go"))
+        before = (call.fingerprint(), hash(call), call.arguments, conversation.fingerprint(), repr(made.spec))
 
         async def twice(made: FunctionTool = made, call: ToolCall = call) -> list[str]:
             box = Toolbox([made])
             return [(await act(box, call, _ctx())).text for _ in range(2)]
 
         assert await twice() == ["3", "3"]
-        assert (call.fingerprint(), hash(call), call.arguments, conversation.digest(1), repr(made.spec)) == before
+        assert (call.fingerprint(), hash(call), call.arguments, conversation.fingerprint(), repr(made.spec)) == before
 
 
 def test_a_default_that_a_tool_mutates_stays_out_of_its_schema() -> None:

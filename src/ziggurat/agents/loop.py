@@ -33,7 +33,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.arguments import MAX_CALLS
 from ziggurat.messages.conversation import KNOWN, Conversation, OriginalMessages, Transcript
 from ziggurat.messages.events import StepEnded, StepStarted
-from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, tool_calls_of
+from ziggurat.messages.message import Message, Text, ToolCall, ToolResult
 from ziggurat.messages.middleware import ParsedAnswer, refuse_calls, repair_message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import sum_of
@@ -171,7 +171,7 @@ class LoopRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
-        by_model = self.tally.by_model
+        by_model = {**self.tally.by_model}
         self.tally.run = run = AgentRun(
             Transcript(whole, self.complete),
             stop,
@@ -217,7 +217,7 @@ class LoopRun:
                 answer: ParsedAnswer | None = None
                 if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
                     response, answer = await self._usable_reply(response)
-                calls = tool_calls_of(response.message)
+                calls = response.message.tool_calls
                 natural = None if calls else stops.natural_end(response.finish)
                 end = natural if answer is None else end_of(response, settings.output)
                 stop = end if policy is None else self._verdict(policy.on_response, response, end) or end

@@ -312,7 +312,7 @@ def _replayed(
     if not chain.has("after_agent", "wrap_agent"):
         journal = journal_of(ctx)
         journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
-        journal.diverged(ctx.path, "conversation", recorded.messages.digest(), run.messages.digest())
+        journal.diverged(ctx.path, "conversation", recorded.messages.fingerprint(), run.messages.fingerprint())
     return recorded
 
 

@@ -326,7 +326,7 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         response = await _call(tries, request, original.messages, ctx, chain)
         response, lost = tries.answered(response)
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
-        stored = journal.append(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
+        stored = journal.append(kind(ctx.path, name, original.messages, response, lost, journal.watch.elapsed))
         tries.settle((*lost, response.usage))
         if stored is not None:
             await stored

@@ -161,7 +161,7 @@ async def _recorded_rewriting(request: RewriteRequest, ctx: Context) -> Rewrite 
     result = None if record is None else record.result
     if result is None:
         return None
-    return await journal.answer(ctx, result, result.name, request.messages.mark(), Rewrite)
+    return await journal.answer(ctx, result, result.name, request.messages, Rewrite)
 
 
 async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Context) -> Rewrite | None:
@@ -173,9 +173,7 @@ async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Co
     rewriting = replace(rewriting, by=rewriting.by or middleware.name, replaced=digest(replaced) if replaced else "")
     journal = journal_of(ctx)
     await journal.write(Entered(ctx.path, middleware.name, None, None, journal.watch.elapsed))
-    await journal.write(
-        Result(ctx.path, middleware.name, request.messages.mark(), rewriting, (), journal.watch.elapsed)
-    )
+    await journal.write(Result(ctx.path, middleware.name, request.messages, rewriting, (), journal.watch.elapsed))
     return rewriting
 
 

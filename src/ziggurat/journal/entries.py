@@ -451,7 +451,7 @@ class ConversationWriter:
         earlier = Earlier(number, length, past is not None)
         made = self.known.pop(entry.path, None) if isinstance(entry, Entered) else None
         if made is not None and self.begun and (common := shared(made[:], messages)) > length:
-            earlier = Earlier(BEGINNING, common, made_by=made.made_by, digest=made.first(common).digest())
+            earlier = Earlier(BEGINNING, common, made_by=made.made_by, digest=made.first(common).fingerprint())
         length = earlier.length
         if not length:
             if isinstance(entry, Opened):  # the record has all that the session has, too
@@ -467,7 +467,7 @@ class ConversationWriter:
         name = name_at(step_of(path)[0])
         longest = self._followed.get(name, request)
         request.follow(longest)
-        if request.length >= longest.length:
+        if len(request) >= len(longest):
             self._followed[name] = request
 
     def _look(self) -> None:
@@ -573,7 +573,7 @@ class ConversationReader:
             messages = _messages_of(self._entries[number - 1] if number <= len(self._entries) else None)
         elif earlier.made_by:
             made = None if self._make is None else self._make(messages, earlier.made_by).first(earlier.length)
-            if made is None or made.digest() != earlier.digest:
+            if made is None or made.fingerprint() != earlier.digest:
                 raise JournalCorrupt(
                     f"{earlier.made_by} does not see of the session what it saw when this was recorded"
                 )

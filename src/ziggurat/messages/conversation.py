@@ -41,21 +41,22 @@ _FRAME = 28
 
 def characters(message: Message) -> int:
     """Return the approximate size of a message in bytes of text; divided by four, its approximate tokens."""
-    return _size_of(message.parts)
-
-
-def _size_of(parts: Iterable[Part]) -> int:
     size = 0
-    for part in parts:
+    parts: list[Part] = [*message.parts]
+    while parts:
+        part = parts.pop()
         if isinstance(part, Text):
             text = part.text
         elif isinstance(part, ToolCall):
             size += _FRAME
             text = part.id + part.name + part.arguments
         elif isinstance(part, ToolResult):
-            content = part.content
-            size += _FRAME + (0 if isinstance(content, str) else _size_of(content))
-            text = part.id + part.name + (content if isinstance(content, str) else "")
+            size += _FRAME
+            text = part.id + part.name
+            if isinstance(part.content, str):
+                text += part.content
+            else:
+                parts += part.content
         else:
             size += PICTURE if isinstance(part, Image) else len(encode(part))
             continue
@@ -160,27 +161,6 @@ class Conversation(Struct, eq=False, gc=False):
     def __len__(self) -> int:
         return len(self.log)
 
-    def digest(self, length: int) -> bytes:
-        """Return a digest of the first `length` messages; each message is digested once, on first use.
-
-        The digest of n+1 messages is made from the digest of n messages and the last message, so a run of N steps
-        costs O(N).
-        """
-        if self._digests is None:
-            self._digests = [b""]
-        digests = self._digests
-        while len(digests) <= length:
-            message = self.log[len(digests) - 1]
-            digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
-        return digests[length]
-
-    def follow(self, other: "Conversation") -> None:
-        known = 0 if self._digests is None else len(self._digests)
-        if other is not self and other._digests is not None and len(other._digests) > known:
-            common = shared(other.log[: len(other._digests) - 1], self.log)
-            if common >= known:
-                self._digests = other._digests[: common + 1]
-
     def begin(self, other: "Transcript") -> None:
         """Get what is known of the messages that it shares with the beginning of another conversation from there."""
         self.beginning = other = other.first(shared(other[:], self.log))
@@ -190,10 +170,10 @@ class Conversation(Struct, eq=False, gc=False):
 class Transcript(Sequence[Message]):
     """An immutable view of the first messages of a conversation; cheap to make at any length."""
 
-    __slots__ = ("_conversation", "_length")
+    __slots__ = ("_length", "conversation")
 
     def __init__(self, conversation: Conversation, length: int) -> None:
-        self._conversation = conversation
+        self.conversation: Conversation = conversation
         self._length = length
 
     @classmethod
@@ -211,16 +191,16 @@ class Transcript(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
             start, stop, step = index.indices(self._length)
-            log = self._conversation.log
+            log = self.conversation.log
             return log[start:stop:step] if step > 0 else log[: self._length][index]
         if index < 0:
             index += self._length
         if not 0 <= index < self._length:
             raise IndexError(f"message {index} of {self._length}")
-        return self._conversation.log[index]
+        return self.conversation.log[index]
 
     def __iter__(self) -> Iterator[Message]:
-        return iter(self._conversation.log[: self._length])
+        return iter(self.conversation.log[: self._length])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
@@ -234,31 +214,50 @@ class Transcript(Sequence[Message]):
 
     def first(self, length: int) -> "Transcript":
         """Return a view of its first messages, at most `length`."""
-        return Transcript(self._conversation, min(length, self._length))
+        return Transcript(self.conversation, min(length, self._length))
 
-    def mark(self) -> "ConversationPosition":
-        """Return a light reference to this transcript, enough to compare it with another later."""
-        return ConversationPosition(self._conversation, self._length)
+    def fingerprint(self) -> str:
+        """Return a digest of all its messages; each message of a conversation is digested once, on first use.
 
-    def digest(self) -> str:
-        """Return a digest of all its messages."""
-        return self._conversation.digest(self._length).hex()
+        The digest of n+1 messages is made from the digest of n messages and the last message, so a run of N steps
+        costs O(N).
+        """
+        conversation = self.conversation
+        if conversation._digests is None:
+            conversation._digests = [b""]
+        digests = conversation._digests
+        while len(digests) <= self._length:
+            message = conversation.log[len(digests) - 1]
+            digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
+        return digests[self._length].hex()
+
+    def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
+        return "conversation", recorded, self.fingerprint()
+
+    def follow(self, other: "Transcript") -> None:
+        """Get what is known of the digests of the messages that it shares with another one from there."""
+        own, others = self.conversation, other.conversation
+        known = 0 if own._digests is None else len(own._digests)
+        if others is not own and others._digests is not None and len(others._digests) > known:
+            common = shared(others.log[: len(others._digests) - 1], own.log)
+            if common >= known:
+                own._digests = others._digests[: common + 1]
 
     def give(self, other: Conversation) -> None:
         """Give another conversation, which begins with these messages, their digests and sizes."""
-        conversation, length = self._conversation, self._length
+        conversation, length = self.conversation, self._length
         other._digests = (conversation._digests or [b""])[: length + 1]
         other._sizes = (conversation._sizes or [0])[: length + 1]
 
     @property
     def made_by(self) -> tuple[Any, ...]:
         """How the conversation was made of another one, as in `ziggurat.messages.conversation`."""
-        return self._conversation.made_by
+        return self.conversation.made_by
 
     @property
     def beginning(self) -> "Transcript | None":
         """The messages that are the beginning of a conversation that outlives this one; None if it is not known."""
-        beginning = self._conversation.beginning
+        beginning = self.conversation.beginning
         return None if beginning is None else beginning.first(self._length)
 
     def fragments(
@@ -268,7 +267,7 @@ class Transcript(Sequence[Message]):
 
         With `fitting`, those messages are encoded in place of the ones at the same position.
         """
-        conversation, length = self._conversation, self._length
+        conversation, length = self.conversation, self._length
         if conversation._fragments is None:
             conversation._fragments = {}
         known = conversation._fragments.setdefault(wire, [])
@@ -281,7 +280,7 @@ class Transcript(Sequence[Message]):
 
         Messages may be added to the conversation later, and a view of it may begin with fewer.
         """
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation._notes is None:
             conversation._notes = {}
         if key not in conversation._notes:
@@ -291,17 +290,17 @@ class Transcript(Sequence[Message]):
 
     def size(self) -> int:
         """Return the approximate size of all its messages in characters; each message is measured once."""
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation._sizes is None:
             conversation._sizes = [0]
         sizes = conversation._sizes
         while len(sizes) <= self._length:
-            sizes.append(sizes[-1] + _size_of(conversation.log[len(sizes) - 1].parts))
+            sizes.append(sizes[-1] + characters(conversation.log[len(sizes) - 1]))
         return sizes[self._length]
 
     def holds(self, thought: Thinking) -> bool:
         """Return whether one of its messages has this thought; each message of a conversation is searched once."""
-        conversation, length = self._conversation, self._length
+        conversation, length = self.conversation, self._length
         if conversation._thoughts is None:
             conversation._thoughts = {}
         for index in range(conversation._searched, length):
@@ -319,25 +318,6 @@ class Transcript(Sequence[Message]):
     def from_json(cls, value: Any) -> "Transcript":
         """Return a transcript from a list of messages in JSON form."""
         return cls.of(*msgspec.convert(value, list[Message]))
-
-
-class ConversationPosition(Struct, frozen=True, gc=False):
-    """A position in a conversation, kept in a journal for each request to a model instead of the request."""
-
-    conversation: Conversation
-    length: int
-
-    def follow(self, other: "ConversationPosition") -> None:
-        self.conversation.follow(other.conversation)
-
-    def fingerprint(self) -> str:
-        return self.conversation.digest(self.length).hex()
-
-    def messages(self) -> list[Message]:
-        return self.conversation.log[: self.length]
-
-    def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
-        return "conversation", recorded, self.fingerprint()
 
 
 class Rewrite(Struct, frozen=True, omit_defaults=True):
@@ -510,11 +490,11 @@ class Steer(Struct, frozen=True, omit_defaults=True):
 
 def unrepeated(message: Message, before: Transcript) -> Message:
     """Return a model's message without the thoughts that the conversation before it holds already."""
-    if not [part for part in message.parts if isinstance(part, Thinking) and part.id]:
-        return message
-    fitted = fit(message)
-    parts = tuple([part for part in fitted.parts if not _is_known(part, before)])
-    return message if len(parts) == len(fitted.parts) else fit(msgspec.structs.replace(fitted, parts=parts))
+    parts: list[Part] = []
+    for part in message.parts:
+        if not (isinstance(part, Thinking) and part.id and is_proven(part) and before.holds(part)):
+            parts.append(part)
+    return message if len(parts) == len(message.parts) else fit(msgspec.structs.replace(message, parts=tuple(parts)))
 
 
 def without_repeats(messages: Iterable[Message]) -> list[Message]:
@@ -527,7 +507,3 @@ def add_without_repeats(messages: Iterable[Message], conversation: Conversation)
     """Add messages to a conversation without the thoughts that stand in an earlier one already."""
     for message in messages:
         conversation.log.append(unrepeated(message, conversation.view()))
-
-
-def _is_known(part: Part, before: Transcript) -> bool:
-    return isinstance(part, Thinking) and bool(part.id) and is_proven(part) and before.holds(part)

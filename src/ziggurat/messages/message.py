@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import count, pairwise
+from itertools import count
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -216,19 +216,12 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, in order."""
-        return tool_calls_of(self)
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         """The tool results, in order."""
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
-
-
-def tool_calls_of(message: Message) -> tuple[ToolCall, ...]:
-    parts = message.parts
-    if len(parts) == 1 and isinstance(parts[0], ToolCall):
-        return parts  # type: ignore[return-value]
-    return tuple([part for part in parts if isinstance(part, ToolCall)])
 
 
 def _parts(content: tuple[str | Part, ...], role: str) -> tuple[Part, ...]:
@@ -362,6 +355,9 @@ class _Open:
         self.name = delta.name
         self.arguments = [delta.arguments]
 
+    def closed(self) -> ToolCall:
+        return ToolCall(self.id, self.name, "".join(self.arguments))
+
 
 class _Thought:
     __slots__ = ("id", "pieces")
@@ -434,15 +430,13 @@ class Fold:
 
     def message(self) -> Message:
         """Return the message made of the pieces so far."""
-        return Message("assistant", tuple(map(_to_part, self._parts)))
-
-
-def _to_part(part: "Part | _Open | _Thought | list[str]") -> Part:
-    if isinstance(part, _Open):
-        return ToolCall(part.id, part.name, "".join(part.arguments))
-    if isinstance(part, _Thought):
-        return part.closed()
-    return Text("".join(part)) if isinstance(part, list) else part
+        parts: list[Part] = []
+        for part in self._parts:
+            if isinstance(part, list):
+                parts.append(Text("".join(part)))
+            else:
+                parts.append(part.closed() if isinstance(part, (_Open, _Thought)) else part)
+        return Message("assistant", tuple(parts))
 
 
 def deltas_of(message: Message) -> Iterator[PartDelta]:
@@ -465,32 +459,31 @@ def fit(message: Message) -> Message:
     # Models may give empty ids, or one id to several calls; their results could not be matched. A thought at the end of
     # a reply, as when it was cut off, is kept as plain text, and a repeated thought is removed, because no provider
     # accepts either back.
-    parts = message.parts
-    if len(parts) == 1:
-        part = parts[0]
-        if isinstance(part, ToolCall):
-            fits = part.id != ""
-        else:
-            fits = _is_whole(part) if isinstance(part, Text) else not isinstance(part, (Thinking, ToolResult))
-    else:
-        ids = {part.id for part in parts if isinstance(part, ToolCall)}
-        calls = sum(isinstance(part, ToolCall) for part in parts)
-        alone = all(type(one) is not type(other) or isinstance(one, ToolCall) for one, other in pairwise(parts))
-        alone = alone and sum(isinstance(part, Thinking) for part in parts) < 2
-        whole = all(_is_whole(part) for part in parts if isinstance(part, Text))
-        fits = alone and "" not in ids and len(ids) == calls and whole
-        strange = (parts and isinstance(parts[-1], Thinking)) or any(isinstance(part, ToolResult) for part in parts)
-        fits = fits and not strange
-    if fits and message.role == "assistant":
+    if message.role == "assistant" and _fits(message.parts):
         return message
     fitted = replace(message, role="assistant", parts=_clean_parts(_with_ids(refolded(message).parts)))
     fitted = refolded(fitted)  # join thoughts that lost their signatures
     return message if fitted == message else fitted
 
 
-def _is_whole(part: Text) -> bool:
-    text = part.text
-    return text != "" and (text.isascii() or mended(text) == text)
+def _fits(parts: tuple[Part, ...]) -> bool:
+    """Return whether parts are as `fit` leaves them; False also where only that function can say."""
+    ids, thoughts = {""}, 0
+    before: Part | None = None
+    for part in parts:
+        if isinstance(part, ToolCall):
+            if part.id in ids:
+                return False
+            ids.add(part.id)
+        elif isinstance(part, ToolResult) or type(part) is type(before):
+            return False
+        elif isinstance(part, Text):
+            if not part.text or mended(part.text) != part.text:
+                return False
+        elif isinstance(part, Thinking):
+            thoughts += 1
+        before = part
+    return thoughts < 2 and not isinstance(before, Thinking)
 
 
 def _clean_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -156,12 +156,12 @@ class ModelRequest(Struct, frozen=True, gc=False):
 
     def fingerprint(self) -> str:
         """Return a digest of the conversation; instructions, tools and settings are recorded separately."""
-        return self.messages.digest()
+        return self.messages.fingerprint()
 
     def compared(self, entries: Sequence[JournalEntry], path: str, recorded: str) -> tuple[str, str, str] | None:
         """Return the first message that differs from the recorded request, and both as text; None if unknown."""
         was = said_before(entries, path)
-        if was is None or Transcript.of(*was).digest() != recorded:
+        if was is None or Transcript.of(*was).fingerprint() != recorded:
             return None
         return first_difference(was, self.messages)
 

@@ -107,7 +107,7 @@ class _Layout(Struct, eq=False):
 
     def note(self, request: ModelRequest) -> None:
         """Forget the previous messages if the conversation was rewritten on purpose since then."""
-        rewritten = request.messages.mark().conversation.rewritten
+        rewritten = request.messages.conversation.rewritten
         if rewritten > self.rewritten:
             self.rewritten = rewritten
             self.before = None if self.before is None else replace(self.before, messages=Transcript.of())
@@ -119,8 +119,7 @@ class _Layout(Struct, eq=False):
             return []
         changed = [f"the {name}" for name in _PARTS if getattr(request, name) != getattr(before, name)]
         messages, known = request.messages, before.messages
-        one, other = known.mark(), messages.mark()
-        if one.conversation is not other.conversation or other.length < one.length:  # else it only grew
+        if messages.conversation is not known.conversation or len(messages) < len(known):  # else it only grew
             shared = min(len(messages), len(known))
             same = next((at for at in range(shared) if messages[at] != known[at]), shared)
             if same < len(known):

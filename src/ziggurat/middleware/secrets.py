@@ -22,7 +22,7 @@ from ziggurat.core.errors import (
     type_name_of,
 )
 from ziggurat.journal.entries import shared
-from ziggurat.messages.conversation import ConversationPosition, Transcript
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import File, Message, Thinking, ThinkingDelta, ToolCall, ToolCallDelta, ToolResult
 from ziggurat.messages.model import ModelResponse
 
@@ -290,7 +290,7 @@ class Masking:
             return value if self.secrets.masked(written) == written else self.secrets.replacement
         if isinstance(value, BaseException):
             return self.error(value)
-        if isinstance(value, (Transcript, ConversationPosition)):
+        if isinstance(value, Transcript):
             return self._mask_conversation(value, depth)
         if isinstance(value, msgspec.Struct):
             return self._mask_struct(value, depth)
@@ -302,17 +302,14 @@ class Masking:
             return self._mask_items(value, depth)
         return self._mask_object(value, depth)
 
-    def _mask_conversation(self, value: Transcript | ConversationPosition, depth: int) -> object:
-        before = value[:] if isinstance(value, Transcript) else value.messages()
+    def _mask_conversation(self, value: Transcript, depth: int) -> Transcript:
+        before = value[:]
         masked = self._mask_messages(before, depth)
         if masked == before:
             return value
         copied = Transcript.of(*masked)
-        if isinstance(value, Transcript):
-            return copied
-        position = copied.mark()
-        position.follow(value)
-        return position
+        copied.follow(value)
+        return copied
 
     def _mask_messages(self, messages: list[Message], depth: int) -> list[Message]:
         """Return messages with secrets masked; those at the start of a conversation are masked once."""

@@ -75,7 +75,7 @@ class SessionWriter:
             loaded=self.loaded,
             rows=self.rows,
             limit=session.limit,
-            digest=self.begun.digest(),
+            digest=self.begun.fingerprint(),
         )
 
     async def step(self, run: Rewritable) -> None:

@@ -52,14 +52,14 @@ async def _beginning(store: Store, opened: _Opened, terms: _Terms) -> Transcript
     log, begun = session_log(terms.session), Transcript.of()
     with suppress(JournalCorrupt):  # what came later
         begun = (await state_of(store, log)).beginning(terms.limit, opened.run_id)
-    if begun.first(terms.loaded).digest() != terms.digest:  # others have changed the session since
+    if begun.first(terms.loaded).fingerprint() != terms.digest:  # others have changed the session since
         state = SessionState(log, chain_of(store))
         problem = take_rows(await store.read(log, 0, terms.rows), state)
         if problem:
             raise JournalCorrupt(f"{log}: {problem}")
         begun = state.beginning(terms.limit)
     begun = begun.first(terms.loaded)
-    return begun if begun.digest() == terms.digest else None
+    return begun if begun.fingerprint() == terms.digest else None
 
 
 async def reader_of(store: Store, first: bytes) -> ConversationReader:

@@ -104,7 +104,7 @@ class Views:
             return at
         writer = journal_of(at).writer
         if writer is not None:
-            known.digest()  # once for all runs that begin with these messages
+            known.fingerprint()  # once for all runs that begin with these messages
             writer.conversations.known[at.path] = known
         return at.within(KNOWN, known)
 
