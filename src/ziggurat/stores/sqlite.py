@@ -5,7 +5,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
 
@@ -506,8 +505,11 @@ class SqliteStore:
             "SELECT number, key, data FROM inbox JOIN logs ON logs.id = inbox.id WHERE log = ? AND number > ? "
             "ORDER BY number"
         )
-        rows = await self._read(lambda: self._database.execute(statement, (log, after)).fetchall())
-        return list(starmap(InboxItem, rows))
+
+        def work() -> list[InboxItem]:
+            return [InboxItem(*row) for row in self._database.execute(statement, (log, after))]
+
+        return await self._read(work)
 
     async def arrived(self) -> dict[str, int]:
         if not self._held:
