@@ -246,12 +246,12 @@ class LoopRun:
             await take_back(ctx.watch)
         if self.writer is not None and self.steps > 1:
             await self.writer.step(self)
-        if self.steering is not None:
-            try:
-                self._add_messages(await self.steering.before(self.steps))
-            except StoppedAfterStep:
+        if (steering := self.steering) is not None:
+            if "cancel" in await steering.apply(self.steps, "before"):
                 self.steps -= 1
-                raise
+                raise StoppedAfterStep
+            due, steering.due = steering.due, []
+            self._add_messages(due)
         if ctx.emit is not SILENCE:
             await ctx.emit(StepStarted(f"{ctx.path}/step-{self.steps}", self.steps))
 
@@ -262,10 +262,10 @@ class LoopRun:
         calls = response.message.tool_calls
         ended = (stops.Completed, stops.Incomplete)
         may_go_on = self.steps < self.loop.max_steps and (stop is None or isinstance(stop, ended))
-        redirected = may_go_on and await steering.upon_response(self.steps)
+        redirected = may_go_on and "redirect" in await steering.apply(self.steps, "response")
         if stop is not None:
             self._close_step(calls, answer, "the run ended before")
-            if may_go_on and steering.waits:
+            if may_go_on and steering.due:
                 return None
         elif redirected:
             self._close_step(calls, None, REDIRECTED)
@@ -290,10 +290,10 @@ class LoopRun:
     async def _end_step(self, stop: stops.Stop | None) -> None:
         """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
         ctx, nudges, self.nudges = self.ctx, self.nudges or (), None
-        for event in (event for nudge in nudges for event in nudge.events):
-            if ctx.emit is not SILENCE:
+        for nudge in nudges:
+            for event in nudge.events if ctx.emit is not SILENCE else ():
                 await ctx.emit(event)
-        text = "\n".join(text for nudge in nudges for text in nudge.texts)
+        text = "\n".join([text for nudge in nudges for text in nudge.texts])
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
             self._add_messages([await ctx.at(f"step-{self.steps}/nudge").note("nudge", message)])
@@ -379,18 +379,18 @@ class AgentLoop:
         """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
         run = LoopRun(self.settings, request, ctx, self._text)
         steps = run.take_steps() if self.settings.timeout is None else run.take_steps_within(self.settings.timeout)
-        return steps if run.steering is None else _await_steered(steps, ctx)
+        return steps if run.steering is None or not journal_of(ctx).replaying else _replay_steered(steps, ctx)
 
 
-async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
-    """Await a steered run; in a replay, return the run that was stopped after a step instead of raising."""
+async def _replay_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
+    """Await the replay of a steered run; return a run that was stopped after a step instead of raising."""
     try:
         return await steps
     except StoppedAfterStep:
         stopped = ctx.scope[AGENT_CALL].run
-        if stopped is not None and journal_of(ctx).replaying:
-            return stopped
-        raise
+        if stopped is None:
+            raise
+        return stopped
 
 
 def _add_output_rules(instructions: str | None, output: AnswerReader | None) -> str | None:

@@ -23,7 +23,6 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.runs.control import STEERING, RunControl
 
 _VERBS = frozenset(get_args(Verb))
-_TOLD = ("inject", "redirect")
 
 
 class Steerable(Middleware):
@@ -54,8 +53,11 @@ class StoppedAfterStep(StopSignal):
     """Raised when a run stops after a step as requested."""
 
 
-_PLACES: tuple[Place, ...] = ("before", "response", "tools")
-"""The places of a step, in order."""
+_TOLD: tuple[Verb, ...] = ("inject", "redirect")
+_VERBS_AT: dict[Place, tuple[Verb, ...]] = {"before": ("cancel", *_TOLD), "response": _TOLD, "tools": _TOLD}
+"""The acts that take effect at each place of a step, in the order of the places."""
+
+_PLACES = tuple(_VERBS_AT)
 
 
 class Steering:
@@ -65,8 +67,8 @@ class Steering:
         self._ctx = ctx
         self._mailbox = mailbox
         self._number = 0
-        self._due: list[Message] = []
         self._reached = _reached(ctx) if journal_of(ctx).reopened else (0, 0)
+        self.due: list[Message] = []  # messages for the model's next request
         if mailbox is not None:
             mailbox.open = True
 
@@ -75,87 +77,62 @@ class Steering:
         if self._mailbox is not None:
             self._mailbox.open = False
 
-    async def before(self, step: int) -> list[Message]:
-        """Return the messages to add before the model call of a step.
+    async def apply(self, step: int, place: Place) -> set[Verb]:
+        """Apply the acts that take effect at this place: first the recorded ones, then those in the mailbox.
 
-        Raises:
-            StoppedAfterStep: the run was cancelled before this step.
+        Returns:
+            What they do: ``"cancel"`` stops the run before this step, ``"redirect"`` leaves the calls of the reply.
         """
-        steers = await self._apply(step, "before", ("cancel", *_TOLD))
-        if any(steer.verb == "cancel" for steer in steers):
-            raise StoppedAfterStep
-        due, self._due = self._due, []
-        return due
-
-    async def upon_response(self, step: int) -> bool:
-        """Apply the acts that arrived during the model call; return whether the run was redirected."""
-        return any(steer.verb == "redirect" for steer in await self._apply(step, "response", _TOLD))
-
-    @property
-    def waits(self) -> bool:
-        """Whether there are messages for the model's next request."""
-        return bool(self._due)
+        applied: set[Verb] = set()
+        if self._mailbox is not None and self._mailbox.arriving:
+            await asyncio.wait(self._mailbox.arriving)
+        while True:
+            steer = self._recorded()
+            known, mailbox = steer is not None, self._mailbox_at(step, place)
+            if steer is None and mailbox is not None:
+                act = mailbox.take(_VERBS_AT[place])
+                steer = None if act is None else Steer(act.verb, act.messages, step, place, act.posted)
+            if steer is None or (steer.step, steer.place) != (step, place):
+                return applied
+            self._number += 1
+            at = self._ctx.at(f"steering-{self._number}")
+            outdated = steer.verb == "cancel" and known and self._went_on(steer)
+            if not outdated:
+                self.due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
+                applied.add(steer.verb)
+            await at.note("steering", steer)
+            if not outdated and at.listens(Steered):
+                await at.emit(Steered(at.path, steer.verb, steer.step, known))
 
     async def until_redirected(
         self, step: int, calls: Callable[[], Awaitable[tuple[ToolResult, ...]]]
     ) -> tuple[ToolResult, ...] | None:
         """Make the tool calls of a step; return None if the run is redirected before they have ended."""
-        if not self._recorded(step, "tools"):
-            mailbox = None if self._is_past(step, "tools") else self._mailbox
+        recorded = self._recorded()
+        if recorded is None or (recorded.step, recorded.place) != (step, "tools"):
+            mailbox = self._mailbox_at(step, "tools")
             if mailbox is None:
                 return await calls()
             if not mailbox.has_redirect:
                 with mailbox.interrupting():
                     return await calls()
-        await self._apply(step, "tools", _TOLD)
+        await self.apply(step, "tools")
         return None
 
-    async def _apply(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
-        """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
-        steers: list[Steer] = []
-        if self._mailbox is not None and self._mailbox.arriving:
-            await asyncio.wait(self._mailbox.arriving)
-        replaying = journal_of(self._ctx).replaying
-        while True:
-            steer, known = self._recorded(step, place), True
-            if steer is None:
-                steer, known = self._new(step, place, verbs), False
-            if steer is None:
-                return steers
-            at = self._ctx.at(f"steering-{self._number + 1}")
-            self._number += 1
-            outdated = steer.verb == "cancel" and known and (not replaying or self._went_on(steer))
-            if not outdated:
-                self._due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
-                steers.append(steer)
-            await at.note("steering", steer)
-            if outdated:
-                continue  # it stopped the run then, and the run has been resumed since
-            if at.listens(Steered):
-                await at.emit(Steered(at.path, steer.verb, steer.step, known))
-
-    def _went_on(self, steer: Steer) -> bool:
-        """Return whether a run that was stopped before a step was continued."""
-        return journal_of(self._ctx).find(f"{self._ctx.path}/step-{steer.step}/model") is not None
-
-    def _next(self) -> Steer | None:
+    def _recorded(self) -> Steer | None:
+        """Return the next act on record, wherever it takes effect."""
         record = journal_of(self._ctx).find(f"{self._ctx.path}/steering-{self._number + 1}")
         result = None if record is None else record.result
         return None if result is None else as_type(result.value, Steer)
 
-    def _recorded(self, step: int, place: Place) -> Steer | None:
-        steer = self._next()
-        return steer if steer is not None and (steer.step, steer.place) == (step, place) else None
+    def _mailbox_at(self, step: int, place: Place) -> RunControl | None:
+        """Return the mailbox; None if the record goes on after this place, so that nothing can take effect any more."""
+        return self._mailbox if (step, _PLACES.index(place)) >= self._reached else None
 
-    def _is_past(self, step: int, place: Place) -> bool:
-        """Return whether the record goes on after this place, so that nothing can take effect here any more."""
-        return (step, _PLACES.index(place)) < self._reached
-
-    def _new(self, step: int, place: Place, verbs: tuple[str, ...]) -> Steer | None:
-        if self._mailbox is None or self._next() is not None or self._is_past(step, place):  # what is recorded first
-            return None
-        act = self._mailbox.take(verbs)
-        return None if act is None else Steer(act.verb, act.messages, step, place, act.posted)
+    def _went_on(self, steer: Steer) -> bool:
+        """Return whether the run was continued after a recorded act that stopped it."""
+        journal = journal_of(self._ctx)
+        return not journal.replaying or journal.find(f"{self._ctx.path}/step-{steer.step}/model") is not None
 
 
 def _reached(ctx: Context) -> tuple[int, int]:
