@@ -9,164 +9,32 @@ hooks: what they call is recorded, counted and admitted by itself, and its layer
 the sums of the run read. Each try is admitted once and ends once: with an answer, or lost, with its usage or its error.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit
 from ziggurat.calls.decisions import normalize_request, request_arguments, request_in
+from ziggurat.calls.deltas import ReplyDeltas
 from ziggurat.calls.gate import pass_gate
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, misused, run_hooks, tell, wrap
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
 from ziggurat.calls.wait import item_of, waiting_call
 from ziggurat.core.context import Charges, Context, count
 from ziggurat.core.errors import JournalCorrupt, attach
-from ziggurat.core.event import SILENCE, Dropped, Event, Passing
-from ziggurat.core.failures import noting_mistakes, usage_of
-from ziggurat.core.path import is_beneath
+from ziggurat.core.event import SILENCE, Dropped
+from ziggurat.core.failures import usage_of
 from ziggurat.core.service import ALTERNATIVES, fact, must_be, name_of
-from ziggurat.core.settings import implements
 from ziggurat.core.tasks import contained
 from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import refuse
 from ziggurat.messages.conversation import Transcript, unrepeated
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
-from ziggurat.messages.message import (
-    DeltaFilter,
-    Fold,
-    Message,
-    PartDelta,
-    Thinking,
-    ToolCall,
-    deltas_of,
-    fit,
-    refolded,
-)
-from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.message import ToolCall, deltas_of, fit, refolded
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, cost_of, expected_usage, with_usage
 from ziggurat.tools.approval import APPROVALS
-
-
-class _Hook(Struct):
-    """The hook `on_model_delta` of one middleware, as a filter."""
-
-    middleware: Middleware
-
-
-class _FilteredReply:
-    """One reply in progress: the model's deltas, and those that passed the filters."""
-
-    def __init__(self, filters: list[DeltaFilter | _Hook]) -> None:
-        self.filters = filters
-        self.said = Fold()
-        self.shown = Fold()
-
-    async def push(self, delta: PartDelta, ctx: Context, start: int = 0) -> list[PartDelta]:
-        passing: Iterable[PartDelta] = (delta,)
-        for each in self.filters[start:]:
-            if isinstance(each, _Hook):
-                middleware = each.middleware
-                passing = [await hooked(middleware, "on_model_delta", piece, ctx) for piece in passing]
-            else:
-                with noting_mistakes():
-                    passing = [out for piece in passing for out in each.push(piece)]
-        return list(passing)
-
-    async def flush(self, ctx: Context) -> list[PartDelta]:
-        passing: list[PartDelta] = []
-        for number, each in enumerate(self.filters):
-            if not isinstance(each, _Hook):
-                with noting_mistakes():
-                    flushed = list(each.flush())
-                for piece in flushed:
-                    passing += await self.push(piece, ctx, number + 1)
-        return passing
-
-    def reset(self) -> None:
-        for each in self.filters:
-            if not isinstance(each, _Hook):
-                each.reset()
-        self.said.reset()
-        self.shown.reset()
-
-
-def _same(streamed: Message, whole: Message) -> bool:
-    """Return whether streamed deltas give the whole reply; signatures of thoughts may differ."""
-    said, meant = ([part for part in each.parts if not isinstance(part, Thinking)] for each in (streamed, whole))
-    return streamed == whole or (streamed.thinking == whole.thinking and said == meant)
-
-
-class FilteredDeltas(Passing):
-    """The `Emit` of one model call: filters its deltas."""
-
-    def __init__(self, ctx: Context, chain: HookChain) -> None:
-        super().__init__(ctx.emit)
-        self._ctx = ctx
-        self._chain = chain
-        self._voices: dict[str, _FilteredReply] = {}
-
-    def listens(self, kind: type[Event], /) -> bool:
-        return kind is Delta or kind is Dropped or self._ctx.listens(kind)
-
-    async def __call__(self, event: Event, /) -> None:
-        if isinstance(event, Delta):
-            voice = self._voices.get(event.path)
-            if voice is None:
-                voice = self._voices[event.path] = _FilteredReply(self._filters())
-            voice.said.push(event.delta)
-            await self._show(event.path, voice, await voice.push(event.delta, self._ctx))
-            return
-        if isinstance(event, Dropped):
-            for path, voice in self._voices.items():
-                if is_beneath(path, event.path):
-                    voice.reset()
-        if self._ctx.listens(type(event)):
-            await self._ctx.emit(event)
-
-    def _filters(self) -> list[DeltaFilter | _Hook]:
-        filters: list[DeltaFilter | _Hook] = []
-        for middleware in self._chain.middlewares:
-            delta_filter = None
-            if middleware in self._chain.hooks["deltas"]:
-                with noting_mistakes():
-                    delta_filter = middleware.deltas(self._ctx)
-            if delta_filter is not None:
-                if not implements(delta_filter, DeltaFilter):
-                    misused(middleware, "deltas", delta_filter, self._ctx)
-                filters.append(delta_filter)
-            if middleware in self._chain.hooks["on_model_delta"]:
-                filters.append(_Hook(middleware))
-        return filters
-
-    async def _show(self, path: str, voice: _FilteredReply, deltas: list[PartDelta]) -> None:
-        listening = self._ctx.listens(Delta)
-        for delta in deltas:
-            voice.shown.push(delta)
-            if listening:
-                await self._ctx.emit(Delta(path, delta))
-
-    async def finish(self, response: ModelResponse) -> ModelResponse:
-        winner: _FilteredReply | None = None
-        for path, voice in self._voices.items():
-            if winner is None and _same(voice.said.message(), response.message):
-                winner = voice
-                await self._show(path, voice, await voice.flush(self._ctx))
-            elif voice.said.message().parts and self._ctx.listens(Dropped):
-                await self._ctx.emit(Dropped(path, "another answer was taken"))
-        if winner is None:
-            winner = _FilteredReply(self._filters())
-            for delta in deltas_of(response.message):
-                await self._show(self._ctx.path, winner, await winner.push(delta, self._ctx))
-            await self._show(self._ctx.path, winner, await winner.flush(self._ctx))
-        if not (self._chain.hooks["deltas"] or self._chain.hooks["on_model_delta"]):
-            return response
-        visible = winner.shown.message()
-        message = Message(response.message.role, visible.parts, response.message.name, response.message.origin)
-        return response if message == response.message else replace(response, message=message)
-
 
 _FROM_BELOW = Usage(0, 0, requests=1)
 """What a try has cost of a model that is made of other calls, which have counted themselves."""
@@ -345,7 +213,7 @@ async def _recorded_response(
     except BaseException as error:
         await _report_failure(error, ctx, chain)
         raise
-    response = _with_message(response, fit(response.message))
+    response = replace(response, message=fit(response.message))
     if ctx.emit is not SILENCE:
         for delta in deltas_of(response.message):
             await ctx.emit(Delta(ctx.path, delta))
@@ -389,7 +257,7 @@ async def _call(
     """Call the model through middleware and filters, and return the message that the conversation `before` it gets."""
     pieces = None
     if chain.hooks["deltas"] or chain.hooks["on_model_delta"] or ctx.listens(Delta):
-        pieces = FilteredDeltas(ctx, chain)
+        pieces = ReplyDeltas(ctx, chain)
     at = ctx if pieces is None else ctx.emitting(pieces)
     service: Model = tries
     if chain.hooks["wrap_model"]:
@@ -405,11 +273,7 @@ async def _call(
         await ctx.emit(Dropped(ctx.path, "changed after it was said"))
         for delta in deltas_of(message):
             await ctx.emit(Delta(ctx.path, delta))
-    return _with_message(changed, message)
-
-
-def _with_message(response: ModelResponse, message: Message) -> ModelResponse:
-    return response if message is response.message else replace(response, message=message)
+    return changed if message is changed.message else replace(changed, message=message)
 
 
 async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:
