@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ziggurat.calls.decisions import Normalize, fitting
 from ziggurat.calls.hooks import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
-from ziggurat.calls.wait import as_recorded, item_of, report, wait
+from ziggurat.calls.wait import item_of, report, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context, Key, running
@@ -79,9 +79,8 @@ async def pass_gate(
         judgement = await judge(frozen, stage, ctx, always=always)
         if judgement.verdict == "allow":
             return ApprovedCall(frozen)
-    item = as_recorded(
-        item_of(frozen, ctx, stage, reason=judgement.reason, until=None if waits else _expiry(ctx)), record
-    )
+    until = None if waits else _expiry(ctx)
+    item = item_of(frozen, ctx, stage, reason=judgement.reason, until=until, record=record)
     decision: Decision = Deny(judgement.reason)
     if judgement.verdict == "deny":
         await report(item, decision, ctx)
@@ -373,7 +372,8 @@ def _failure_since(record: Record, ctx: Context) -> ToolResult | None:
 
 async def _decision_on_interrupted(call: ToolCall, ctx: Context) -> Decision:
     reason = "it was interrupted, and nobody knows whether it took effect"
-    return await wait(item_of(call, ctx, reason=reason, interrupted=True), ctx)
+    record = journal_of(ctx).find(ctx.path)
+    return await wait(item_of(call, ctx, reason=reason, interrupted=True, record=record), ctx)
 
 
 async def after_acts(error: Exception, ctx: Context) -> Exception:

@@ -44,7 +44,7 @@ from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.path import escaped
 from ziggurat.core.tasks import as_failure
-from ziggurat.journal.entries import Intent, PlainResult, Record, Result
+from ziggurat.journal.entries import Intent, PlainResult, Record
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Deny, decision_of, recorded_items, refuse
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
@@ -64,8 +64,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     """Make one tool call and return its result; each failure of the tool, a denial too, becomes an error result."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    if record is not None and (recorded := _answer_in(record, journal)) is not None:
-        return await _recorded_result(recorded, call, ctx, journal)
+    if record is not None and (recorded := await _recorded_result(record, call, ctx, journal)) is not None:
+        return recorded
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     monotonic = ctx.clock.monotonic
     started = monotonic()
@@ -95,27 +95,19 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)
-    if result.error is not None or ctx.emit is not SILENCE:
-        await _report_end(box, call, result, seconds, ctx)
-    return result
-
-
-async def _report_end(box: Toolbox, call: ToolCall, result: ToolResult, seconds: float, ctx: Context) -> None:
     failure = None if result.error is None else failure_at(ctx, keep=box.on_error == "raise")
     if ctx.emit is not SILENCE:
         cause = None if failure is None else Cause.of(failure)
         await ctx.emit(ToolEnded(ctx.path, call, result, seconds, cause=cause))
+    return result
 
 
-def _answer_in(record: Record, journal: LocalJournal) -> Result | None:
-    """Return the recorded result of a call; of one that has ended its agent once, as the call is made again then."""
-    if record.has_failed and record.cursor < len(record.outcomes):
-        record.cursor = len(record.outcomes)
-        return record.made
-    return record.made if journal.mode == "replay" else record.result
-
-
-async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult:
+async def _recorded_result(record: Record, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult | None:
+    recorded = record.made if journal.mode == "replay" else record.result
+    if record.has_failed and record.cursor < len(record.outcomes):  # it has ended its agent once: it is made again then
+        record.cursor, recorded = len(record.outcomes), record.made
+    if recorded is None:
+        return None
     result = await journal.answer(ctx, recorded, call.name, call, ToolResult)
     if ctx.listens(ToolEnded):
         await ctx.emit(ToolEnded(ctx.path, call, result, 0.0, True))
@@ -188,14 +180,17 @@ class _LiveCall(Struct, eq=False):
         intended = self._may_be_lost(passed)
         own = replace(passed.call)  # a copy that nothing below can reach
         approved = Frozen(own, spec.effect, ctx.path, returned=self.returned)
-        if spec.effect == "once" and self.returned is None:
+        once, intent = spec.effect == "once", None
+        if intended or once:
+            intent = Intent(ctx.path, own.name, passed.call, own.fingerprint(), spec.interrupted if once else "")
+        if intent is not None and once and self.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
-            await settle_equal(self._intent(own), ctx, begun=begun)
+            await settle_equal(intent, ctx, begun=begun)
         if self.journal.calm and not self.entry.composite:
             self.journal.begin_call(ctx.path, self.call.name)
         try:
-            if intended:
-                await self.journal.write(self._intent(passed.call))
+            if intent is not None and intended:
+                await self.journal.write(intent)
             if passed.id and ctx.listens(ApprovalExecuted):
                 await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
             chain, service = self.chain, self.entry.service
@@ -203,7 +198,7 @@ class _LiveCall(Struct, eq=False):
                 ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
             if chain.hooks["wrap_tool"]:
                 service = wrap(service, chain, "wrap_tool")
-            if spec.effect == "once":
+            if once:
                 return await make_once(service, spec, approved, ctx, self.journal)
             ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
             return await service(passed.call, ctx)
@@ -311,10 +306,6 @@ class _LiveCall(Struct, eq=False):
         scope, changed = self.ctx.scope, passed.id != "" or self.chain.hooks["before_tool"] != ()
         noted = WAITING_CALLS in scope or ADMISSION in scope or self.entry.spec.effect == "once"
         return changed or noted or not self.alone
-
-    def _intent(self, frozen: ToolCall) -> Intent:
-        unknown = self.entry.spec.interrupted if self.entry.spec.effect == "once" else ""
-        return Intent(self.ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown)
 
 
 async def call_tools(

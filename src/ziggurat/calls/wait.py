@@ -32,10 +32,9 @@ async def wait(item: PendingItem, ctx: Context, settle: Settle | None = None) ->
             if record is not None and not _is_same(item, record, journal):
                 record = None  # nobody has decided: it is asked anew
             elif record is not None and record.pending is not None:
-                item = replace(item, call=as_type(record.pending.request, ToolCall))
+                item = item_of(as_type(record.pending.request, ToolCall), ctx, item.stage, record=record)
             if journal.refusing and (record is None or record.pending is None):
                 refuse(item.call.name, ctx, journal)
-        item = as_recorded(item, record)
         if record is None or record.decided is None:
             decision = await _decide(item, record, ctx, settle)
         else:
@@ -66,11 +65,6 @@ def _is_same(item: PendingItem, record: Record, journal: LocalJournal) -> bool:
             "the code as it was; a question whose text varies takes a key="
         )
     return False
-
-
-def as_recorded(item: PendingItem, record: Record | None) -> PendingItem:
-    pending = None if record is None else record.pending
-    return item if pending is None else replace(item, id=pending.id, reason=pending.reason, until=pending.until)
 
 
 def _decided(item: PendingItem, decided: Decided) -> Decision:
@@ -128,12 +122,15 @@ def item_of(
     reason: str = "",
     until: float | None = None,
     interrupted: bool = False,
+    record: Record | None = None,
 ) -> PendingItem:
-    """Return what is asked about a call; its id names the run, so that a decision fits no other run."""
-    run_id = ctx.scope.get(RUN_ID) or ""
-    marks = ("interrupted",) if interrupted else ()
-    item_id = digest([run_id, ctx.path, call.name, call.arguments, *marks])
+    """Return what is asked about a call, or was by its record; its id names the run: a decision fits no other run."""
     copy = replace(call)  # that no other code can reach
+    pending = None if record is None else record.pending
+    if pending is not None:
+        return PendingItem(pending.id, ctx.path, copy, pending.reason, stage, pending.until, interrupted)
+    marks = ("interrupted",) if interrupted else ()
+    item_id = digest([ctx.scope.get(RUN_ID) or "", ctx.path, call.name, call.arguments, *marks])
     return PendingItem(item_id, ctx.path, copy, reason, stage, until, interrupted)
 
 
