@@ -332,18 +332,18 @@ async def settle_unknown(
     return None
 
 
-async def settle_equal(intent: Intent, ctx: Context, *, begun: bool) -> None:
-    """Have a person find out what came of equal calls of the run before a call runs, and note that it runs."""
+async def settle_equal(call: ToolCall, intent: Intent | None, ctx: Context) -> None:
+    """Have a person find out what came of equal calls before one runs, which begins if it has an intent; note that."""
     journal = journal_of(ctx)
     unknown = False
-    for act in journal.index.equal_acts(intent.digest):
+    for act in journal.index.equal_acts(call.fingerprint()):
         if act.path != ctx.path and not _is_running(act.path, journal):
             _, known = await _what_came_of(act, Context(act.path, ctx.emit, ctx.watch, ctx.scope))
             unknown = unknown or not known
-    if unknown and not begun:
+    if unknown and intent is not None:
         # Written with the question: an intent alone would be taken for a call that had begun when the process was lost.
         journal.append(intent, hold=True)
-        await _decision_on_interrupted(as_type(intent.request, ToolCall), ctx)
+        await _decision_on_interrupted(call, ctx)
     journal.index.running.add(ctx.path)
 
 

@@ -177,19 +177,16 @@ class _LiveCall(Struct, eq=False):
             return passed
         if ADMISSION in ctx.scope:
             admit_tool(passed.call.name, ctx)
-        intended = self._may_be_lost(passed)
+        intent = self._intent(passed)
         own = replace(passed.call)  # a copy that nothing below can reach
         approved = Frozen(own, spec.effect, ctx.path, returned=self.returned)
-        once, intent = spec.effect == "once", None
-        if intended or once:
-            intent = Intent(ctx.path, own.name, passed.call, own.fingerprint(), spec.interrupted if once else "")
-        if intent is not None and once and self.returned is None:
+        if spec.effect == "once" and self.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
-            await settle_equal(intent, ctx, begun=begun)
+            await settle_equal(own, None if begun else intent, ctx)
         if self.journal.calm and not self.entry.composite:
             self.journal.begin_call(ctx.path, self.call.name)
         try:
-            if intent is not None and intended:
+            if intent is not None:
                 await self.journal.write(intent)
             if passed.id and ctx.listens(ApprovalExecuted):
                 await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
@@ -198,12 +195,12 @@ class _LiveCall(Struct, eq=False):
                 ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
             if chain.hooks["wrap_tool"]:
                 service = wrap(service, chain, "wrap_tool")
-            if once:
+            if spec.effect == "once":
                 return await make_once(service, spec, approved, ctx, self.journal)
             ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
             return await service(passed.call, ctx)
         except CancelledError:
-            if intended and not approved.runs:
+            if intent is not None and not approved.runs:
                 note_never_began(self.ctx, self.journal)
             raise
 
@@ -299,13 +296,16 @@ class _LiveCall(Struct, eq=False):
 
     # -- the run -------------------------------------------------------------------------------------------------
 
-    def _may_be_lost(self, passed: ApprovedCall) -> bool:
-        """Return whether the record must say that the call begins, before its result is there."""
+    def _intent(self, passed: ApprovedCall) -> Intent | None:
+        """Return the entry that says that the call begins; None if it need not be on record before the result is."""
+        call, scope, once = passed.call, self.ctx.scope, self.entry.spec.effect == "once"
         if self.record is not None and self.record.intent is not None:
-            return self.record.decided is not None  # that a call which was started before did not happen
-        scope, changed = self.ctx.scope, passed.id != "" or self.chain.hooks["before_tool"] != ()
-        noted = WAITING_CALLS in scope or ADMISSION in scope or self.entry.spec.effect == "once"
-        return changed or noted or not self.alone
+            begins = self.record.decided is not None  # that a call which was started before did not happen
+        else:
+            changed = passed.id != "" or self.chain.hooks["before_tool"] != ()
+            begins = changed or once or WAITING_CALLS in scope or ADMISSION in scope or not self.alone
+        unknown = self.entry.spec.interrupted if once else ""
+        return Intent(self.ctx.path, call.name, call, call.fingerprint(), unknown) if begins else None
 
 
 async def call_tools(
