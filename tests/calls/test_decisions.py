@@ -25,8 +25,6 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
-from ziggurat.calls.decisions import fitting
-from ziggurat.calls.inbox import normalize_at
 from ziggurat.calls.tool_call import act
 from ziggurat.core import Scope
 from ziggurat.core.codec import encode
@@ -46,6 +44,7 @@ from ziggurat.stops import Suspended
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import FunctionTool
 from ziggurat.tools.approval import APPROVALS
+from ziggurat.tools.decisions import fitting, normalize_at
 
 
 @tool(approval=True)

@@ -9,7 +9,7 @@ from tests.growth.measure import Case, Make
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
 from ziggurat import Image, Text, ToolCall, ToolResult
 from ziggurat.agents.partial import partial as partial_json
-from ziggurat.calls.inbox import Inbox, read_posted
+from ziggurat.calls.inbox import Inbox
 from ziggurat.core.codec import Raw, canonical, check_depth, decode, digest, encode
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
@@ -34,6 +34,7 @@ from ziggurat.messages import (
 from ziggurat.messages.arguments import canonical as canonical_arguments, check_size, unique_object
 from ziggurat.messages.conversation import Conversation, without_repeats
 from ziggurat.messages.message import WholePart, deltas_of, fit, refolded
+from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.validation import validate_rewrite
 from ziggurat.runs.control import RunControl
@@ -243,7 +244,7 @@ CASES = [
     *values("core.codec.encode", encode),
     *values("core.codec.canonical", canonical),
     *values("core.codec.digest", digest),
-    *over("calls.inbox.read_posted", _posted, JSON),
+    *over("messages.posted.read_posted", _posted, JSON),
     *over("core.json_lines.read_entry", lambda text: read_entry(text.encode("utf-8", "replace")), JSON),
     *over("core.json_lines.as_error", lambda text: as_error(Raw(text.encode("utf-8", "replace"))), JSON),
     *given("core.event.difference", lambda texts: difference(*texts), {

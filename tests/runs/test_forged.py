@@ -10,11 +10,11 @@ import pytest
 from tests.samples import pairs
 from tests.stores.places import STORES
 from ziggurat.agents import Answer, PendingItem, runs_of
-from ziggurat.calls.inbox import Posted, PostedCancel, PostedDecisions, PostedEvent
 from ziggurat.core.codec import encode
 from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import Flow, ask, event, flow, gather, send
 from ziggurat.journal import Store
+from ziggurat.messages.posted import Posted, PostedCancel, PostedDecisions, PostedEvent
 from ziggurat.messages.stops import Suspended
 from ziggurat.stores import FileStore, InMemoryStore, SqliteStore
 

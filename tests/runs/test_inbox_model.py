@@ -13,11 +13,11 @@ from tests.samples import SEED, amount, sample
 from tests.stores.places import PLACES, Place
 from tests.stores.watched import WatchedStore
 from ziggurat.agents import Answer, runs_of
-from ziggurat.calls.inbox import PostedEvent, read_posted
 from ziggurat.errors import AlreadyDecided, ConfigurationError, LeaseHeld, MailboxFull, StoreError
 from ziggurat.flows import Flow, ask, event, first, flow, gather, send
 from ziggurat.journal import store as journal_store
 from ziggurat.journal.entries import Decided
+from ziggurat.messages.posted import PostedEvent, read_posted
 
 EVENTS = 3
 """How many events the flow takes."""

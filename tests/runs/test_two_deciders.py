@@ -11,11 +11,11 @@ from tests.samples import LONG, SEED, pairs
 from tests.stores.places import PLACES, stores
 from tests.stores.watched import WatchedStore
 from ziggurat.agents import Answer, Decision, runs_of
-from ziggurat.calls.inbox import PostedDecisions
 from ziggurat.core.codec import encode
 from ziggurat.errors import AlreadyDecided, LeaseHeld
 from ziggurat.flows import Flow, ask, flow, gather
 from ziggurat.journal import Store
+from ziggurat.messages.posted import PostedDecisions
 from ziggurat.stores import InMemoryStore
 
 MOMENTS = 40

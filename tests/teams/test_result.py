@@ -3,9 +3,9 @@
 import pytest
 
 from tests.teams.patterns import NAMES, PATTERNS, member
-from ziggurat.calls.inbox import MEMBERS
 from ziggurat.core.service import fact
 from ziggurat.teams import TeamResult, debate
+from ziggurat.tools.decisions import MEMBERS
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,7 +17,6 @@ from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import StopPolicy, any_of, steps_allowed
 from ziggurat.agents.values import OutputForm
 from ziggurat.calls.enter import AGENT
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -41,7 +40,7 @@ from ziggurat.models.resolving import resolve
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.permissions import Permissions, known
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import TOOLS, Toolbox
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

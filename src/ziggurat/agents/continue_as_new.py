@@ -5,8 +5,7 @@ from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import Places, place_of
-from ziggurat.calls.inbox import INBOX, PostedEvent, inbox_of, read_posted
+from ziggurat.calls.agent_call import INBOX, Places, inbox_of, place_of
 from ziggurat.core.codec import SHAPE_VERSION, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, RunExists
@@ -17,6 +16,7 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
+from ziggurat.messages.posted import PostedEvent, read_posted
 from ziggurat.runs.options import request_of
 from ziggurat.runs.runs import Runs, conditions_of
 

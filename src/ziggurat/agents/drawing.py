@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
 from ziggurat.core.service import COMPOSITE, Fact, fact, name_of
 from ziggurat.observe.tree import RunNode
+from ziggurat.tools.toolbox import TOOLS
 
 STANDING: Fact[Callable[[Any, str], Awaitable[Diagram]] | None] = Fact("standing", None)
 """Returns the diagram of a run, for a Runnable and the id; of a service that knows more than the tree of calls."""

@@ -8,7 +8,6 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import OutputValidator
 from ziggurat.agents.stop import Policy, any_of, tools_in
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service, fact
@@ -19,7 +18,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, 
 from ziggurat.messages.usage import Budget
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.entry import SEARCH_TOOLS, offered
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import TOOLS, Toolbox
 
 Instructions = str | Callable[[Context], str | Awaitable[str]] | None
 

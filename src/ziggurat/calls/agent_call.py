@@ -193,3 +193,20 @@ SESSION_ID: Key[str] = Key("session id")
 
 AGENT_CALL: Key[AgentCall] = cast("Key[AgentCall]", METER)
 """The agent that is running; `METER` and `CALLER` are this key, with the types that lower rooms know."""
+
+INBOX: Key[Callable[[str, LocalJournal], "Inbox"]] = Key("inbox")
+"""Returns the inbox of the run of an id with a record."""
+
+
+def inbox_of(ctx: Context) -> "Inbox":
+    run = ctx.scope[AGENT_CALL].outermost
+    if run.inbox is None:
+        run.inbox = ctx.scope[INBOX](ctx.run_id, journal_of(ctx))
+    return run.inbox
+
+
+def give_back_events(ctx: Context) -> None:
+    """Leave the events to later waits that the other parts of a group have taken, once it is on record which won."""
+    call = ctx.scope.get(AGENT_CALL)
+    if call is not None and call.outermost.inbox is not None:
+        call.outermost.inbox.find_taken()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 
-from ziggurat.calls.agent_call import place_of
-from ziggurat.calls.decisions import Awaited, Question, awaited_in, misfit_of_schema
-from ziggurat.calls.inbox import Sent, inbox_of
+from ziggurat.calls.agent_call import inbox_of, place_of
+from ziggurat.calls.inbox import Sent
 from ziggurat.calls.wait import item_of, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import canonical
@@ -22,9 +21,11 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import ToolCall
+from ziggurat.tools.decisions import Awaited, Question, awaited_in
 from ziggurat.tools.guarded_call import frozen_in
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.schema import form_of, shown_form
+from ziggurat.tools.validator import misfit_of_schema
 from ziggurat.tools.values import difference
 
 if TYPE_CHECKING:

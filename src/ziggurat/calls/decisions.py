@@ -1,157 +1,80 @@
-"""Decisions: whether one fits what waits, the form in which it is recorded, and what follows if none came in time."""
+"""Decisions on what waits in a record: they are checked, and become entries of it."""
 
-from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from typing import Any
-from uuid import UUID
+from collections.abc import Mapping
+from contextlib import suppress
 
-import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
-from ziggurat.core.codec import canonical, decode, encode, plain
-from ziggurat.core.errors import InvalidArguments, JournalCorrupt
-from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
-from ziggurat.messages.arguments import canonical as canonical_arguments
-from ziggurat.messages.message import ToolCall
-from ziggurat.messages.model import ModelRequest
-
-Normalize = Callable[[ToolCall], ToolCall]
-"""Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""
+from ziggurat.core.codec import plain
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
+from ziggurat.journal.entries import Decided
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.messages.agent import Answer, Decision, Modify, decision_of, recorded_item
+from ziggurat.messages.arguments import canonical
+from ziggurat.tools.decisions import expired, fitting, normalize_at
 
 
-class Question(Struct, frozen=True, omit_defaults=True):
-    """What is asked, as it is recorded."""
-
-    question: str
-    answer: dict[str, Any]
-    default: tuple[Any, ...] = ()
-    key: str = ""
-
-
-def question_of(call: ToolCall) -> Question:
-    return decode(call.arguments, Question)
+def check_decided(item_id: str, before: Decision, decision: Decision) -> None:
+    """Check that a call that was decided before is decided again in the same way; both are as they are recorded."""
+    same = before == decision
+    if isinstance(before, Modify) and isinstance(decision, Modify):
+        with suppress(InvalidArguments):
+            same = canonical(before.text) == canonical(decision.text)
+    if not same:
+        raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
 
 
-class Awaited(Struct, frozen=True, omit_defaults=True):
-    """The event that a run waits for, as it is recorded."""
-
-    event: str
-    value: dict[str, Any]
-    default: tuple[Any, ...] = ()
-
-
-def awaited_in(call: ToolCall) -> Awaited:
-    return decode(call.arguments, Awaited)
-
-
-def expired(item: PendingItem, now: float) -> Decision | None:
-    """Return the decision on what has waited too long: the default of a question, or a denial; None if it may wait."""
-    if item.until is None or now < item.until or item.stage == "event":
-        return None
-    if item.stage == "timer":
-        return Answer(None)
-    default = question_of(item.call).default if item.stage == "question" else ()
-    until = datetime.fromtimestamp(item.until, UTC)
-    return Answer(default[0]) if default else Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
+def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
+    for entry in journal.entries:
+        if isinstance(entry, Decided) and entry.id == item_id:
+            if isinstance(decision, Answer):
+                decision = Answer(plain(decision.value))
+            if not isinstance(decision, Modify):  # of which nothing is masked on record
+                decision = decision_of(journal.screened(replace(entry, decision=decision)).decision)
+            check_decided(item_id, decision_of(entry.decision), decision)
+            return True
+    return False
 
 
-def fitting(item: PendingItem, decision: Decision, normalize: Normalize | None) -> Decision:
-    """Return a decision as it is recorded: with changed arguments as JSON text, an answer as plain data.
-
-    `normalize` is None for an unknown tool. Raises InvalidArguments if the decision cannot be carried out.
-    """
-    wrong: str | None = None
-    if isinstance(decision, Deny):
-        if not isinstance(decision.reason, str):
-            wrong = f"the reason of a denial is text, got {decision.reason!r:.200}"
-    elif item.stage in ("question", "event"):
-        return _fitting_answer(item, decision)
-    elif item.interrupted:
-        if not isinstance(decision, (Happened, DidNotHappen)):
-            wrong = _UNSETTLED
-        elif isinstance(decision, Happened) and not isinstance(decision.result, str):
-            wrong = f"the result of a call is text, got {decision.result!r:.200}"
-    elif isinstance(decision, Modify):
-        decision = Modify(decision.text)
-        canonical_arguments(decision.text, item.call.name)
-        if normalize is not None:
-            normalize(ToolCall(item.call.id, item.call.name, decision.text))
-    elif not isinstance(decision, Approve):
-        wrong = f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r:.200}"
-    if wrong is not None:
-        raise InvalidArguments(wrong)
-    return decision
-
-
-def _fitting_answer(item: PendingItem, decision: Decision) -> Answer:
-    if not isinstance(decision, Answer):
-        raise InvalidArguments(f"answer with Answer(value) or Deny(reason); got {decision!r:.200}")
-    schema = question_of(item.call).answer if item.stage == "question" else awaited_in(item.call).value
-    try:
-        answer = Answer(plain(decision.value))
-    except TypeError as error:
-        raise InvalidArguments(f"an answer is plain JSON data: {error}") from error
-    wrong = misfit_of_schema(schema, answer.value)
-    if wrong is not None:
-        raise InvalidArguments(wrong)
-    return answer
-
-
-_UNSETTLED = (
-    "the call was interrupted, and it is asked whether it took effect: decide Happened(result), DidNotHappen() to run "
-    "it, or Deny(reason) to leave it at that"
-)
-
-
-def normalize_request(call: ToolCall) -> ToolCall:
-    """Return a call of a model with the whole request as it will be sent, as canonical JSON."""
-    return ToolCall(call.id, call.name, request_arguments(request_in(call), call.name))
-
-
-def request_arguments(request: ModelRequest, name: str) -> str:
-    return canonical_arguments(encode(request).decode(), name)
-
-
-def request_in(call: ToolCall) -> ModelRequest:
-    try:
-        return decode(call.arguments, ModelRequest)
-    except JournalCorrupt as error:
-        raise InvalidArguments(f"that is not a request to {call.name}: {error}") from error
-
-
-_FORMATS = {
-    "date": (date, "a date such as 2026-01-31"),
-    "time": (time, "a time such as 18:30:00"),
-    "date-time": (datetime, "a date and time such as 2026-01-31T18:30:00+01:00"),
-    "duration": (timedelta, "a duration such as P1DT12H"),
-    "uuid": (UUID, "a UUID"),
-    "decimal": (Decimal, "a decimal number, as text"),
-}
-_PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null": type(None)}
-
-
-def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
-    if not schema:
-        return None
-    if schema.keys() == {"enum"}:
-        choices = schema["enum"]
-        fits = any(canonical(value) == canonical(each) for each in choices)
-        return None if fits else f"it is one of {', '.join(map(repr, choices))}, got {value!r:.200}"
-    if schema.keys() == {"type"} and schema["type"] in _PLAIN:
-        kind = _PLAIN[schema["type"]]
-        fits = isinstance(value, (float, int) if kind is float else kind) and (
-            kind is bool or not isinstance(value, bool)
-        )
-        return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
-    if schema.keys() == {"type", "format"} and schema["format"] in _FORMATS:
-        of_format, words = _FORMATS[schema["format"]]
-        try:
-            msgspec.convert(value, of_format)
-        except msgspec.ValidationError:
-            return f"it is {words}, got {value!r:.200}"
-        return None
-    from ziggurat.tools.validator import SchemaValidator
-
-    problems = SchemaValidator(schema, "the value").problems(value)
-    return "; ".join(problems) or None
+def decision_entries(
+    journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
+) -> list[Decided]:
+    """Return the entries that record decisions; one that is late is a denial, or with `in_time` is refused."""
+    waits = {each.id: each for each in journal.index.waits().values()} if decisions else {}
+    entries: list[Decided] = []
+    for item_id, decision in decisions.items():
+        pending = waits.get(item_id)
+        if pending is None and _was_decided(journal, item_id, decision):
+            continue
+        if pending is None:
+            waiting = ", ".join(f"{each.id} for {each.name}" for each in waits.values()) or "nothing"
+            raise ConfigurationError(
+                f"no call with the id {item_id!r} waits for a decision (waiting: {waiting}); the ids are those of "
+                "run.pending: {item.id: Approve() for item in run.pending}"
+            )
+        if not pending.asks:
+            raise ConfigurationError(
+                f"{pending.path} waits by itself ({pending.reason}): there is nothing to decide; an event is sent with "
+                "send()"
+            )
+        item = recorded_item(pending, journal.find(pending.path))
+        late = expired(item, now)
+        if in_time and late is not None:
+            raise AlreadyDecided(f"the decision on {item.path} comes too late to count: {late!r} stands")
+        try:  # it would fail only after it was recorded, when it can no longer be changed
+            decision = late or fitting(item, decision, normalize_at(agent, item.path))
+        except InvalidArguments as error:
+            what = f"the answer to {item.reason!r}" if item.stage == "question" else f"the decision on {item.call.name}"
+            kind = "question" if item.stage == "question" else "call"
+            raise ConfigurationError(
+                f"{what} does not fit: {error}; nothing was recorded, and the {kind} still waits"
+            ) from error
+        entry = journal.screened(Decided(item.path, item_id, decision))
+        if isinstance(decision, (Modify, Answer)) and decision_of(entry.decision) != decision:
+            raise ConfigurationError(
+                f"the decision on {item.call.name} cannot be carried out: a middleware masks its values on record; "
+                "nothing was recorded, and the call still waits: decide without them, or let an approver in the "
+                "process of the run decide"
+            )
+        entries.append(entry)
+    return entries

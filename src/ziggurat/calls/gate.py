@@ -16,9 +16,8 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.decisions import Normalize, fitting
+from ziggurat.calls.agent_call import INBOX, inbox_of
 from ziggurat.calls.hooks import note_failure
-from ziggurat.calls.inbox import INBOX, inbox_of
 from ziggurat.calls.wait import item_of, report, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import as_type
@@ -44,6 +43,7 @@ from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, Modi
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
+from ziggurat.tools.decisions import Normalize, fitting
 from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.outcome import is_lost, unknown_outcome
 from ziggurat.tools.results import kind_of, result_of, text_of_error

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from ziggurat.calls.agent_call import note_left, place_of, program_at
-from ziggurat.calls.inbox import Winners, give_back_events
+from ziggurat.calls.agent_call import give_back_events, note_left, place_of, program_at
+from ziggurat.calls.inbox import Winners
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate

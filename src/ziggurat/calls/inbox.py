@@ -1,96 +1,31 @@
-"""The inbox of a run as its driver sees it, in order, each item to be taken once; and decisions, checked and posted."""
+"""The inbox of a run as its driver sees it, in order, each item to be taken once; decisions are posted to it."""
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.decisions import Normalize, expired, fitting, normalize_request
-from ziggurat.core.codec import as_type, decode, digest, encode, plain
-from ziggurat.core.context import Context, Key
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, JournalCorrupt, ZigguratError
+from ziggurat.calls.decisions import check_decided, decision_entries
+from ziggurat.core.codec import as_type, encode
+from ziggurat.core.errors import ZigguratError
 from ziggurat.core.log import logger
-from ziggurat.core.path import escaped, is_tool_call, parent_of, upwards
-from ziggurat.core.service import Fact, fact
+from ziggurat.core.path import upwards
 from ziggurat.journal.entries import Decided, Ended, Pending, Result
-from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import InboxItem
-from ziggurat.messages.agent import Answer, Decision, Modify, decision_of, recorded_item
-from ziggurat.messages.arguments import canonical
-from ziggurat.messages.conversation import Steer, Verb
-from ziggurat.messages.message import Message
-from ziggurat.tools.toolbox import Toolbox
-
-
-class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
-    """An event that a flow waits for, or will wait for."""
-
-    name: str
-    value: Any = None
-    at: float = 0.0
-    """When it was sent, in POSIX seconds; 0 if that is unknown."""
-
-    @staticmethod
-    def key(name: str, key: str) -> str:
-        """Return the key under which an event is posted: every store can take it, whatever its sender has chosen."""
-        return f"event {digest((name, key))}"
-
-
-class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):
-    """A request to stop the run; without effect once the run has ended, so that it does not stop a later resume."""
-
-    entries: int
-    after_step: bool = False
-
-
-class PostedMessages(Struct, frozen=True, tag="messages", tag_field="type"):
-    verb: Verb
-    messages: tuple[Message, ...]
-
-
-class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
-    """Decisions on calls that wait while others of the run go on; they are used when the run is continued."""
-
-    decisions: dict[str, Decision]
-    at: float = 0.0
-    """When it was posted, in POSIX seconds; 0 if that is unknown."""
-
-
-class PostedWithdrawal(Struct, frozen=True, tag="withdrawal", tag_field="type"):
-    """That the decisions in the item with a key do not count, because the run did not go on with them."""
-
-    key: str
-
-
-PostedSteering = PostedCancel | PostedMessages
-"""What cancels or steers the run."""
-
-Posted = PostedEvent | PostedSteering | PostedDecisions | PostedWithdrawal
-"""The content of an item in the inbox of a run."""
-
-
-def read_posted(data: bytes) -> Posted | None:
-    """Return the content of an item, None if it is damaged."""
-    try:
-        return cast("Posted", decode(data, Posted))
-    except JournalCorrupt:
-        return None
-
-
-class Inboxes(Protocol):
-    """The inboxes of the runs of a store."""
-
-    async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
-        """Return the items of a run's inbox numbered higher than `after`, in order."""
-
-    async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
-        """Post an item to the inbox of a run; return whether its key is new."""
-
+from ziggurat.messages.agent import Decision, decision_of
+from ziggurat.messages.conversation import Steer
+from ziggurat.messages.posted import (
+    Inboxes,
+    PostedDecisions,
+    PostedEvent,
+    PostedSteering,
+    PostedWithdrawal,
+    read_posted,
+)
 
 Receive = Callable[[int, PostedSteering, int], bool]
 """Cancels or steers the run as an item with this number asks for, unless it has ended since, with the entry of the last
@@ -202,7 +137,7 @@ class Inbox:
                 self._mark_taken(as_type(entry.value, Steer).posted)
             elif isinstance(entry, Decided) and entry.posted:
                 self._mark_taken(entry.posted)
-                for path in upwards(parent_of(entry.path)):
+                for path in upwards(entry.path):
                     self._takers.setdefault(path, []).append(entry)
             elif isinstance(entry, Result) and entry.name in GROUPS and entry.path in self._takers:
                 for taker in self._takers.pop(entry.path):
@@ -226,7 +161,7 @@ class Inbox:
         self._looked = {path: min(last, number - 1) for path, last in self._looked.items()}
         self._note()
 
-    async def untaken(self) -> Sequence[InboxItem]:
+    async def untaken(self) -> list[InboxItem]:
         """Return what was posted and nothing has taken, without what the run takes whenever it comes."""
         items = await self.runs.inbox(self._run_id)
         await self.read()
@@ -260,7 +195,7 @@ class Inbox:
                 decision = decision_of(entry.decision)
                 stands, number = await self.post_decision(entry.id, decision, now)
                 if stands != decision:
-                    _check_decided(entry.id, stands, decision)
+                    check_decided(entry.id, stands, decision)
                 entries[place] = replace(entry, posted=number)
         except ZigguratError:
             await self.withdraw()
@@ -281,9 +216,11 @@ class Inbox:
         """Post a decision on an item that waits, and return the one that stands, with its number."""
         # So it cannot happen that another one, which somebody posts before this one is on record, has no effect
         # although it was accepted.
-        waits = enumerate(reversed(self._journal.entries))
-        behind = next(place for place, each in waits if isinstance(each, Pending) and each.id == item_id)
-        key = f"decide {len(self._journal.entries) - behind} {item_id}"  # of several on one wait, the first is kept
+        entries = self._journal.entries
+        number = len(entries)
+        while not (isinstance(began := entries[number - 1], Pending) and began.id == item_id):
+            number -= 1
+        key = f"decide {number} {item_id}"  # of several on one wait, the first is kept
         content = PostedDecisions({item_id: decision}, at)
         new = await self.runs.put_item(self._run_id, key, encode(content))
         while (stands := await self.take_decision(item_id)) is None and key in self._spoilt:
@@ -307,135 +244,3 @@ class Inbox:
         unused = next(iter(self._decisions), self._last + 1)
         self._journal.inbox_read = min((*self._looked.values(), unused - 1))
         self._journal.inbox_taken = self._last - len(self._waiting) - len(self._decisions)
-
-
-INBOX: Key[Callable[[str, LocalJournal], Inbox]] = Key("inbox")
-"""Returns the inbox of the run of an id with a record."""
-
-
-def inbox_of(ctx: Context) -> Inbox:
-    run = ctx.scope[AGENT_CALL].outermost
-    if run.inbox is None:
-        run.inbox = ctx.scope[INBOX](ctx.run_id, journal_of(ctx))
-    return run.inbox
-
-
-def give_back_events(ctx: Context) -> None:
-    """Leave the events to later waits that the other parts of a group have taken, once it is on record which won."""
-    call = ctx.scope.get(AGENT_CALL)
-    if call is not None and call.outermost.inbox is not None:
-        call.outermost.inbox.find_taken()
-
-
-# -- decisions -------------------------------------------------------------------------------------------------------
-
-
-TOOLS: Fact[Toolbox | None] = Fact("tools", None)
-"""The tools of an agent, reachable through its layers."""
-
-MEMBERS: Fact[Mapping[str, object]] = Fact("members", {})
-"""The agents of a team by their names, reachable through its layers."""
-
-LENT_TOOLS: Fact[Mapping[str, Toolbox]] = Fact("lent tools", {})
-"""The tools that a team gives its agents besides their own, such as those of handing over, by the agents' names."""
-
-
-def normalize_at(agent: object, path: str) -> Normalize | None:
-    """Return how arguments of the call at a path are normalized; None if its tool cannot be found from the agent."""
-    # As that of an agent called inside a function: the gate checks the arguments when the call is made.
-    if not is_tool_call(path):
-        return normalize_request
-    service, lent, normalize = agent, None, None
-    names = path.split("/")
-    at = 1
-    while at < len(names):
-        if members := fact(service, MEMBERS):
-            at, member = _member_at(names, at, members)
-            if member is None:
-                return None
-            service, lent = members[member], fact(service, LENT_TOOLS).get(member)
-        elif called := names[at].partition(":")[2]:
-            box = fact(service, TOOLS)
-            entries = (each.entries.get(called) for each in (box, lent) if each is not None)
-            entry = next(filter(None, entries), None)
-            if entry is None:
-                return None
-            service, lent, normalize = entry.service, None, entry.normalize
-        at += 1
-    return normalize
-
-
-def _member_at(names: Sequence[str], at: int, members: Mapping[str, object]) -> tuple[int, str | None]:
-    """Return where a path goes on with a member, as in team/ann#2 or team/round-1/settled/1/ann, and which it is."""
-    segments = {escaped(name): name for name in members}
-    for place in (at, at + 3, at + 4):  # the place of a round has one name or two
-        name = segments.get(names[place].partition("#")[0]) if place < len(names) else None
-        if name is not None and (place == at or names[place - 2] == "settled"):
-            return place, name
-    return at, None
-
-
-def _check_decided(item_id: str, before: Decision, decision: Decision) -> None:
-    """Check that a call that was decided before is decided again in the same way; both are as they are recorded."""
-    same = before == decision
-    if isinstance(before, Modify) and isinstance(decision, Modify):
-        with suppress(InvalidArguments):
-            same = canonical(before.text) == canonical(decision.text)
-    if not same:
-        raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
-
-
-def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
-    for entry in journal.entries:
-        if isinstance(entry, Decided) and entry.id == item_id:
-            if isinstance(decision, Answer):
-                decision = Answer(plain(decision.value))
-            if not isinstance(decision, Modify):  # of which nothing is masked on record
-                decision = decision_of(journal.screened(replace(entry, decision=decision)).decision)
-            _check_decided(item_id, decision_of(entry.decision), decision)
-            return True
-    return False
-
-
-def decision_entries(
-    journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
-) -> list[Decided]:
-    """Return the entries that record decisions; one that is late is a denial, or with `in_time` is refused."""
-    waits = {each.id: each for each in journal.index.waits_at()} if decisions else {}
-    entries: list[Decided] = []
-    for item_id, decision in decisions.items():
-        pending = waits.get(item_id)
-        if pending is None and _was_decided(journal, item_id, decision):
-            continue
-        if pending is None:
-            waiting = ", ".join(f"{each.id} for {each.name}" for each in waits.values()) or "nothing"
-            raise ConfigurationError(
-                f"no call with the id {item_id!r} waits for a decision (waiting: {waiting}); the ids are those of "
-                "run.pending: {item.id: Approve() for item in run.pending}"
-            )
-        if not pending.asks:
-            raise ConfigurationError(
-                f"{pending.path} waits by itself ({pending.reason}): there is nothing to decide; an event is sent with "
-                "send()"
-            )
-        item = recorded_item(pending, journal.find(pending.path))
-        late = expired(item, now)
-        if in_time and late is not None:
-            raise AlreadyDecided(f"the decision on {item.path} comes too late to count: {late!r} stands")
-        try:  # it would fail only after it was recorded, when it can no longer be changed
-            decision = late or fitting(item, decision, normalize_at(agent, item.path))
-        except InvalidArguments as error:
-            what = f"the answer to {item.reason!r}" if item.stage == "question" else f"the decision on {item.call.name}"
-            kind = "question" if item.stage == "question" else "call"
-            raise ConfigurationError(
-                f"{what} does not fit: {error}; nothing was recorded, and the {kind} still waits"
-            ) from error
-        entry = journal.screened(Decided(item.path, item_id, decision))
-        if isinstance(decision, (Modify, Answer)) and decision_of(entry.decision) != decision:
-            raise ConfigurationError(
-                f"the decision on {item.call.name} cannot be carried out: a middleware masks its values on record; "
-                "nothing was recorded, and the call still waits: decide without them, or let an approver in the "
-                "process of the run decide"
-            )
-        entries.append(entry)
-    return entries

@@ -15,7 +15,6 @@ from copy import copy
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit
-from ziggurat.calls.decisions import normalize_request, request_arguments, request_in
 from ziggurat.calls.deltas import ReplyDeltas
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
@@ -35,6 +34,7 @@ from ziggurat.messages.message import ToolCall, deltas_of, fit, refolded
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, cost_of, expected_usage, with_usage
 from ziggurat.tools.approval import APPROVALS
+from ziggurat.tools.decisions import normalize_request, request_arguments, request_in
 
 _FROM_BELOW = Usage(0, 0, requests=1)
 """What a try has cost of a model that is made of other calls, which have counted themselves."""

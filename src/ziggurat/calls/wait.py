@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL, note_left
-from ziggurat.calls.decisions import expired
 from ziggurat.core.codec import as_type, canonical, decode, digest
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
 from ziggurat.core.errors import JournalCorrupt, Suspend, ToolError
@@ -17,6 +16,7 @@ from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Decision, Modify, PendingItem, Stage, decision_of, refuse
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.message import ToolCall
+from ziggurat.tools.decisions import expired
 
 Settle = Callable[[PendingItem], Awaitable[tuple[Decision, int] | None]]
 """Returns a decision as it is recorded, and the number of its item in the run's inbox, 0 for none; None to wait on."""

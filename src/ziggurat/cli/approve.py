@@ -8,8 +8,6 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.decisions import fitting, question_of
-from ziggurat.calls.inbox import normalize_at
 from ziggurat.cli.outcome import undecided
 from ziggurat.cli.terminal import read_line, shell_word, write
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
@@ -27,6 +25,7 @@ from ziggurat.messages.agent import (
 )
 from ziggurat.messages.arguments import canonical
 from ziggurat.messages.formatting import call_text, plural
+from ziggurat.tools.decisions import fitting, normalize_at, question_of
 
 _NO = "the person said no"
 _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "

@@ -8,7 +8,6 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Fact, innermost
@@ -19,7 +18,7 @@ from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.function import FunctionTool, checked_spec
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.signature import Signature
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import TOOLS, Toolbox
 
 _TYPES = {
     "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "array": "list",

@@ -106,11 +106,11 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.flow": "Flow flow",
         "agents.schedule": "schedule",
         "calls.awaited": "ask event sleep",
-        "calls.decisions": "Question",
         "calls.gather": "first gather quorum settled",
         "calls.step": "Arguments Step step",
         "core.recurrence": "Every cron due_ticks every",
         "runs.sending": "send",
+        "tools.decisions": "Question",
     },
     "ziggurat.http": {
         "http.fetcher": "Fetcher",

@@ -9,7 +9,6 @@ from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments, flow_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
 from ziggurat.core.service import EFFECT, Effect, strongest
@@ -20,7 +19,7 @@ from ziggurat.plans.statuses import facts_of_plan
 from ziggurat.plans.variables import text_of_value
 from ziggurat.plans.working import Work, work_of
 from ziggurat.tools.entry import Tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import TOOLS, Toolbox
 
 
 class Tree(Struct, frozen=True, eq=False):

@@ -7,7 +7,7 @@ from contextlib import aclosing, contextmanager, suppress
 
 from msgspec import Struct, field
 
-from ziggurat.calls.inbox import Inbox, Inboxes, PostedCancel, PostedMessages
+from ziggurat.calls.inbox import Inbox
 from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, Denied, ZigguratError
 from ziggurat.core.event import Emit, Event, Passing, Skipped
@@ -17,6 +17,7 @@ from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
+from ziggurat.messages.posted import Inboxes, PostedCancel, PostedMessages
 
 
 class SubscribedItem(Struct, frozen=True):

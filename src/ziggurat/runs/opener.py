@@ -9,11 +9,12 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import SESSION_ID
+from ziggurat.calls.agent_call import INBOX, SESSION_ID
+from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
-from ziggurat.calls.inbox import INBOX, Inbox, decision_entries
+from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context

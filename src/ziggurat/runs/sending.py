@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from ziggurat.calls.decisions import awaited_in, fitting
-from ziggurat.calls.inbox import Inbox, PostedCancel, PostedEvent, PostedMessages
+from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra, RunNotFound
@@ -15,8 +14,10 @@ from ziggurat.journal.store import UNFINISHED, LogInfo, Store
 from ziggurat.messages.agent import Answer, PendingItem, recorded_item
 from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
+from ziggurat.messages.posted import PostedCancel, PostedEvent, PostedMessages
 from ziggurat.runs.options import Prompt, RunId, user_messages
 from ziggurat.runs.runs import Runs, runs_of
+from ziggurat.tools.decisions import awaited_in, fitting
 
 
 async def send(

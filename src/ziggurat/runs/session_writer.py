@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ziggurat.calls.decisions import Normalize, expired
 from ziggurat.calls.rewrite import Rewritable
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
@@ -26,6 +25,7 @@ from ziggurat.messages.stops import status_of
 from ziggurat.runs.runs import RunConditions, Runs
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session_log import ConversationReplaced, MessagesAdded, SessionEntry
+from ziggurat.tools.decisions import Normalize, expired
 
 
 class SessionWriter:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.decisions import question_of
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.entries import Intent, JournalEntry, Pending
 from ziggurat.messages.agent import (
@@ -22,6 +21,7 @@ from ziggurat.messages.agent import (
     recorded_item,
 )
 from ziggurat.serve.rows import time_of
+from ziggurat.tools.decisions import question_of
 
 
 class PendingRow(Struct, frozen=True):

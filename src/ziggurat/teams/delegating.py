@@ -5,7 +5,6 @@ from typing import Literal, Unpack
 from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.context import Context, Key
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
@@ -17,7 +16,7 @@ from ziggurat.teams.assignments import Assignment, Assignments, Report
 from ziggurat.teams.conversation import TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import TOOLS, Toolbox
 
 _Unfinished = Literal["cancel", "wait"]
 

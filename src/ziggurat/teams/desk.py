@@ -11,7 +11,6 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import any_of, until_tool_called
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import parts_of
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
@@ -38,7 +37,7 @@ from ziggurat.teams.handoff import (
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.visibility import Visibility
 from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import TOOLS, Toolbox
 
 Picker = Callable[[Sequence[Message]], str | Awaitable[str]]
 """Returns the name of the agent that begins, from the conversation."""

@@ -11,7 +11,6 @@ from ziggurat.agents.inherited import InheritedArguments, agent_parts, facts_of
 from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import AgentService, parts_of
-from ziggurat.calls.inbox import LENT_TOOLS, MEMBERS
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
@@ -19,6 +18,7 @@ from ziggurat.core.path import check_new_name
 from ziggurat.core.service import Fact, strongest
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.tools.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.tools.toolbox import Toolbox
 
 

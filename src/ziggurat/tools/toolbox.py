@@ -7,7 +7,7 @@ import msgspec
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.service import Effect, strongest
+from ziggurat.core.service import Effect, Fact, strongest
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.messages.message import ToolCall, ToolResult
@@ -199,3 +199,7 @@ class Toolbox:
 
     def __repr__(self) -> str:
         return f"Toolbox({', '.join(self.entries)})"
+
+
+TOOLS: Fact[Toolbox | None] = Fact("tools", None)
+"""The tools of an agent, reachable through its layers."""

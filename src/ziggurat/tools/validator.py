@@ -3,11 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.similar import similar
 from ziggurat.tools.arguments import MAX_PROBLEMS, expectation, listing, shown
@@ -475,3 +479,38 @@ def _pointed(document: Any, pointer: str) -> dict[str, Any] | None:
         else:
             return None
     return document if isinstance(document, dict) else None
+
+
+_FORMATS = {
+    "date": (date, "a date such as 2026-01-31"),
+    "time": (time, "a time such as 18:30:00"),
+    "date-time": (datetime, "a date and time such as 2026-01-31T18:30:00+01:00"),
+    "duration": (timedelta, "a duration such as P1DT12H"),
+    "uuid": (UUID, "a UUID"),
+    "decimal": (Decimal, "a decimal number, as text"),
+}
+_PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null": type(None)}
+
+
+def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
+    if not schema:
+        return None
+    if schema.keys() == {"enum"}:
+        choices = schema["enum"]
+        fits = any(canonical(value) == canonical(each) for each in choices)
+        return None if fits else f"it is one of {', '.join(map(repr, choices))}, got {value!r:.200}"
+    if schema.keys() == {"type"} and schema["type"] in _PLAIN:
+        kind = _PLAIN[schema["type"]]
+        fits = isinstance(value, (float, int) if kind is float else kind) and (
+            kind is bool or not isinstance(value, bool)
+        )
+        return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
+    if schema.keys() == {"type", "format"} and schema["format"] in _FORMATS:
+        of_format, words = _FORMATS[schema["format"]]
+        try:
+            msgspec.convert(value, of_format)
+        except msgspec.ValidationError:
+            return f"it is {words}, got {value!r:.200}"
+        return None
+    problems = SchemaValidator(schema, "the value").problems(value)
+    return "; ".join(problems) or None

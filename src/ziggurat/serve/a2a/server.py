@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.decisions import misfit_of_schema
 from ziggurat.core import errors, jsonrpc
 from ziggurat.core.clock import new_id
 from ziggurat.journal.store import LogInfo
@@ -23,6 +22,7 @@ from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
+from ziggurat.tools.validator import misfit_of_schema
 from ziggurat.wires import a2a
 
 

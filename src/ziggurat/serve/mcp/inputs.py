@@ -8,13 +8,13 @@ from msgspec import Meta
 
 from ziggurat.agents.status import RunStatus
 from ziggurat.calls.awaited import ask
-from ziggurat.calls.decisions import question_of
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.mcp.wire import REASON
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.serve.decisions import decision_of_answer, schema_of_answer
 from ziggurat.serve.mcp.caller import Caller, invalid
 from ziggurat.serve.mcp.contents import Json
+from ziggurat.tools.decisions import question_of
 
 _REQUEST = "x-mcp-request"
 """The keyword in the schema of an answer that has the request to the client."""

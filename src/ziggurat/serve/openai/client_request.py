@@ -12,7 +12,6 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.awaited import ask
-from ziggurat.calls.decisions import question_of
 from ziggurat.calls.enter import AgentService
 from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.core import codec, errors
@@ -21,6 +20,7 @@ from ziggurat.core.service import fact, innermost
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import OUTPUT_MODES, ModelRequest, OutputSchema, ToolSpec
+from ziggurat.tools.decisions import question_of
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.toolbox import Toolbox
 
