@@ -379,9 +379,12 @@ def speaker_of(message: Message, before: str | None) -> str | None:
 class MemberView:
     """What one member sees of a conversation of a team that only grows; each message is looked at once."""
 
-    def __init__(self, by: SeenBy, of: tuple[SeenBy, ...] = ()) -> None:
+    def __init__(
+        self, by: SeenBy, of: tuple[SeenBy, ...] = (), replies: dict[tuple[int, Message], Message] | None = None
+    ) -> None:
         self.seen = Conversation(made_by=(*of, by))
         self.read = 0
+        self._replies = {} if replies is None else replies  # which other views have, so that they compare quickly
         self._by = by
         self._speaker: str | None = None  # of the last message
         self._taint: set[str] = set()
@@ -394,8 +397,8 @@ class MemberView:
 
     def add(self, messages: Sequence[Message], *, asked: bool) -> None:
         """Look at the next messages, with which the conversation begins, or which were said in it."""
-        self.read += len(messages)
         for message in messages:
+            self.read += 1
             self._speaker = speaker = speaker_of(message, self._speaker)
             if speaker not in self._by.hidden:
                 self._add(message, speaker, asked)
@@ -414,7 +417,8 @@ class MemberView:
         elif visibility == "replies" and message.role == "assistant" and not message.tool_calls and message.text:
             text = Text(f"[{message.name or speaker}] {indented(message.text)}")
             reply = Message("user", (text,), message.name, None, tuple(sorted(self._taint)))
-            log.append(cut(reply, self._by.longest))
+            reply = cut(reply, self._by.longest)
+            log.append(self._replies.setdefault((self.read, reply), reply))
         if visibility == "question" and speaker is not None and asked:  # the newest question alone
             self.seen = Conversation((each for each in log if each.role == "system"), made_by=self.seen.made_by)
 
@@ -422,9 +426,10 @@ class MemberView:
 def view_of(messages: Transcript, by: SeenBy) -> MemberView:
     """Return what a member sees of the conversation that a team is asked with, which may only grow."""
     made_by = messages.made_by
-    view = messages.note(by, lambda: MemberView(by, made_by))
+    replies: dict[tuple[int, Message], Message] = messages.note("replies", dict)
+    view = messages.note(by, lambda: MemberView(by, made_by, replies))
     if view.read > len(messages):
-        view = MemberView(by, made_by)
+        view = MemberView(by, made_by, replies)
     view.add(messages[view.read :], asked=True)
     return view
 
