@@ -278,7 +278,10 @@ class Record(Struct, eq=False):
 
     def number(self, outcome: Tried) -> int:
         """Return the position of an outcome, from 1; 0 if it was withdrawn."""
-        return next((number for number, known in enumerate(self.outcomes, 1) if known is outcome), 0)
+        for number, known in enumerate(self.outcomes, 1):
+            if known is outcome:
+                return number
+        return 0
 
     @property
     def result(self) -> Result | None:
@@ -414,8 +417,11 @@ def read_entries(lines: Iterable[bytes], read: Callable[[bytes], JournalEntry] =
 BEGINNING = 0
 """The number that stands for the conversation before the run, which its session has."""
 
-_FIELDS: dict[str, str] = {"Opened": "request", "Entered": "request", "Result": "value", "Ended": "run"}
+_FIELDS: dict[type[JournalEntry], str] = {Opened: "request", Entered: "request", Result: "value", Ended: "run"}
 """The fields with conversations, by the kinds of entries."""
+
+_Known = tuple[int, Sequence[object]]
+"""The number of an entry that has asked something, and its messages."""
 
 
 class ConversationWriter:
@@ -427,37 +433,35 @@ class ConversationWriter:
         self.known: dict[str, Any] = {}
         self._entries = entries
         self._looked_at = 0  # the number of entries seen
-        self._last = BEGINNING  # the last entry that has asked something, and those of each path and each name
-        self._asked: dict[str, int] = {}
-        self._named: dict[str, int] = {}
-        self._longest: dict[str, tuple[int, int]] = {}  # the length and the number of the longest, by the name
+        self._last: _Known | None = None  # the last that has asked, the last of each path, and of each name
+        self._asked: dict[str, _Known] = {}
+        self._named: dict[str, _Known] = {}
+        self._longest: dict[str, _Known] = {}  # the one with the most messages, by the name
         self._followed: dict[str, Any] = {}  # the longest request, by the name of the agent
 
     def line(self, entry: JournalEntry) -> bytes:
         """Return an entry as a line of JSON, without the messages that earlier entries have."""
-        self._look()
         if isinstance(entry, (Result, Failure)) and hasattr(entry.request, "follow"):
             self._follow(entry.request, entry.path)
-        if type(entry) not in (Opened, Entered, Result, Ended):
+        field = _FIELDS.get(type(entry))
+        if field is None:
             return write_entry(entry)
-        field = _FIELDS[entry.kind]
         value = getattr(entry, field)
-        numbers = self._numbers_before(entry) if isinstance(value, Struct) and hasattr(value, "messages") else ()
         past = getattr(value, "past", None)
-        messages = (value if past is None else past).messages if numbers else ()
-        known = [(shared(self._messages(number), messages), number) for number in numbers]
-        length, number = max(known, default=(0, BEGINNING))
-        length = min(length, getattr(value, "start", length))
-        earlier = Earlier(number, length, past is not None)
+        messages = getattr(value if past is None else past, "messages", ()) if isinstance(value, Struct) else ()
+        earlier = Earlier(BEGINNING, 0, past is not None)
+        for number, known in self._before(entry):
+            length = min(shared(known, messages), getattr(value, "start", len(known)))
+            if (length, number) > (earlier.length, earlier.entry):
+                earlier = replace(earlier, entry=number, length=length)
         made = self.known.pop(entry.path, None) if isinstance(entry, Entered) else None
-        if made is not None and self.begun and (common := shared(made[:], messages)) > length:
+        if made is not None and self.begun and (common := shared(made[:], messages)) > earlier.length:
             earlier = Earlier(BEGINNING, common, made_by=made.made_by, digest=made.first(common).fingerprint())
-        length = earlier.length
-        if not length:
+        if not earlier.length:
             if isinstance(entry, Opened):  # the record has all that the session has, too
                 self.begun = ()
             return write_entry(entry)
-        changes: dict[str, Any] = {field: _without_first(value, length)}
+        changes: dict[str, Any] = {field: _without_first(value, earlier.length)}
         if isinstance(entry, Result):
             changes["request"] = Raw(b'""')  # its `Entered` has the request
         return write_entry(replace(entry, **changes))[:-1] + b',"earlier":' + encode(earlier) + b"}"
@@ -470,43 +474,34 @@ class ConversationWriter:
         if len(request) >= len(longest):
             self._followed[name] = request
 
+    def _before(self, entry: JournalEntry) -> Iterable[_Known]:
+        """Return the entries that may have the first messages of an entry, each with its messages."""
+        self._look()
+        if isinstance(entry, Entered):
+            found = (self._last, self._named.get(entry.name), self._longest.get(entry.name))
+            return {each[0]: each for each in found if each is not None}.values() or ((BEGINNING, self.begun),)
+        if isinstance(entry, Opened):
+            return () if self._entries else ((BEGINNING, self.begun),)
+        asked = self._asked.get(entry.path)
+        return () if asked is None else (asked,)
+
     def _look(self) -> None:
         for number, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at + 1):
             if isinstance(entry, Entered) or (isinstance(entry, Opened) and entry.request is not None):
-                self._last = self._asked[entry.path] = number
+                asked = number, getattr(entry.request, "messages", ())
+                self._last = self._asked[entry.path] = asked
                 if isinstance(entry, Entered):
-                    self._named[entry.name] = number
-                    longest = len(self._messages(number)), number
-                    self._longest[entry.name] = max(longest, self._longest.get(entry.name, longest))
+                    self._named[entry.name] = asked
+                    longest = self._longest.setdefault(entry.name, asked)
+                    if len(asked[1]) >= len(longest[1]):
+                        self._longest[entry.name] = asked
         self._looked_at = len(self._entries)
-
-    def _numbers_before(self, entry: JournalEntry) -> Collection[int]:
-        """Return the numbers of the entries that may have the first messages of an entry."""
-        if isinstance(entry, Opened):
-            return () if self._entries else (BEGINNING,)
-        if isinstance(entry, Entered):
-            _, longest = self._longest.get(entry.name, (0, self._last))
-            return {self._last, self._named.get(entry.name, self._last), longest}
-        number = self._asked.get(entry.path)
-        return () if number is None else (number,)
-
-    def _messages(self, number: int) -> Sequence[object]:
-        if number == BEGINNING:
-            return self.begun
-        asked = self._entries[number - 1]
-        assert isinstance(asked, (Opened, Entered))
-        return _messages_of(asked)
-
-
-def _messages_of(asked: JournalEntry | None) -> Sequence[object]:
-    messages: Sequence[object] = getattr(getattr(asked, "request", None), "messages", ())
-    return messages
 
 
 def shared(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many values at the start of two sequences are equal."""
     length = min(len(one), len(other))
-    one, other = (each if isinstance(each, list) else list(each) for each in (one[:length], other[:length]))
+    one, other = list(one[:length]), list(other[:length])
     if one == other:
         return length
     low, high = 0, length - 1  # so many are equal, and at most so many
@@ -543,7 +538,7 @@ class ConversationReader:
         """Return the next entry with its whole conversation."""
         entry, earlier = _read(line)
         if earlier is not None:
-            field, known = _FIELDS[entry.kind], self._known(earlier)
+            field, known = _FIELDS[type(entry)], self._known(earlier)
             changes: dict[str, Any] = {field: self._whole(field, getattr(entry, field), known, past=earlier.past)}
             entry = replace(entry, **changes)
         elif isinstance(entry, (Opened, Entered)) and b'"request":{"messages":[' in line:
@@ -570,7 +565,8 @@ class ConversationReader:
         """Return the messages that an entry refers to."""
         number, messages = earlier.entry, self.begun
         if number != BEGINNING:
-            messages = _messages_of(self._entries[number - 1] if number <= len(self._entries) else None)
+            asked = getattr(self._entries[number - 1], "request", None) if number <= len(self._entries) else None
+            messages = getattr(asked, "messages", ())
         elif earlier.made_by:
             made = None if self._make is None else self._make(messages, earlier.made_by).first(earlier.length)
             if made is None or made.fingerprint() != earlier.digest:
