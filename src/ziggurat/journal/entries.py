@@ -501,7 +501,8 @@ class ConversationWriter:
 def shared(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many values at the start of two sequences are equal."""
     length = min(len(one), len(other))
-    one, other = list(one[:length]), list(other[:length])
+    # Tuples, which are not copied if they have this length: to compare two conversations, no message need be looked at.
+    one, other = tuple(one[:length]), tuple(other[:length])
     if one == other:
         return length
     low, high = 0, length - 1  # so many are equal, and at most so many
