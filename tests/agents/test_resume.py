@@ -252,7 +252,7 @@ async def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(
             assert cut.steps >= steps or kind != "memory"
             journal = LocalJournal.load(await agent(here).record("r"))
             record = journal.find("agent")
-            assert ended or record is None or not record.has_failed
+            assert ended or record is None or record.result is not None or not record.outcomes
             steps = cut.steps
             failed = sum(isinstance(each, Failure) and is_model_call(each.path) for each in journal.entries)
             asked_again = failed if ended else 0  # a failure that did not end the run answers

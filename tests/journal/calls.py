@@ -63,3 +63,10 @@ def tries(ctx: Context, calls: Calls, times: int, returns: Any = str) -> list[ob
 
 def resumed(journal: LocalJournal, **settings: Any) -> LocalJournal:
     return LocalJournal.load(journal.dump(), **settings)
+
+
+def copied(journal: LocalJournal) -> LocalJournal:
+    """Return a journal of the same record in this process, as a run without a store is continued with."""
+    copy = LocalJournal()
+    copy.take_over(journal.entries)
+    return copy

@@ -71,8 +71,8 @@ def test_what_a_try_has_cost_is_kept_when_the_call_is_made_again() -> None:
     record.withdraw()
     assert (record.answer(), record.tries) == (None, [before])
     cancelled = Unanswered("run/a", "n", (3,))
-    record.happened(cancelled)
-    record.happened(RESULT)
+    record.add(cancelled, here=True)
+    record.add(RESULT, here=True)
     assert set(map(id, record.tries)) == {id(before), id(cancelled), id(RESULT)}
     assert [id(tried) for tried in record.withdrawn[record.recounted :]] == [id(before)]  # counted by nobody yet
     assert record.counted == 1

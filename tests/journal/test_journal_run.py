@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from msgspec import Struct
 
 from tests.core.hand import HandClock, settle
-from tests.journal.calls import Answer, Calls, ask, asked, beneath, resumed, tries
+from tests.journal.calls import Answer, Calls, ask, asked, beneath, copied, resumed, tries
 from ziggurat import Context, Event
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER
@@ -138,7 +138,7 @@ def test_a_failure_that_something_further_up_answered_for_is_not_asked_again(sto
     journal = LocalJournal()
     assert asyncio.run(ask_both(journal)) == "second best"
     journal.append(Ended("", stop))
-    for again in (resumed(journal), journal):
+    for again in (resumed(journal), copied(journal)):
         again.reopen("r", 5.0)
         before = len(again.entries)
         assert asyncio.run(ask_both(again)) == "second best"
@@ -150,7 +150,7 @@ def test_a_run_that_was_halted_keeps_its_failures(stop: str) -> None:
     journal = LocalJournal()
     tries(beneath(journal), Calls(ValueError("no")), 1)
     journal.append(Ended("", stop))
-    for again in (resumed(journal), journal):
+    for again in (resumed(journal), copied(journal)):
         again.reopen("r", 5.0)
         assert tries(beneath(again), Calls("live"), 2) == ["ValueError: no", "live"]
 

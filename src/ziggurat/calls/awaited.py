@@ -336,7 +336,7 @@ async def _fired(item: PendingItem, ctx: Context) -> tuple[Decision, int] | None
     """Return what ends a timer, None while it runs; wait for it where the run is not suspended meanwhile."""
     assert item.until is not None
     clock = ctx.clock
-    longest = _SHORT if journal_of(ctx).durable else math.inf
+    longest = math.inf if journal_of(ctx).writer is None else _SHORT
     left = item.until - clock.now()
     if left > longest:
         return None

@@ -142,7 +142,7 @@ class Step(Generic[P, R]):
         if ambient.charges is not None:  # within another step, whose result is recorded as a whole
             return await self._as_part(request, ambient.under(self.name))
         ctx = place_of(ambient, self.name)
-        if journal.durable:
+        if journal.writer is not None:
             request.fingerprint()  # what cannot be recorded must not be done
         plain = self.effect == "none" or (self.effect == "repeatable" and FORK_EFFECTS not in ctx.scope)
         call = self._call if plain else self._run
@@ -174,7 +174,7 @@ class Step(Generic[P, R]):
         """Answer from the record, or make the call and record its result in its recorded form."""
         record = journal.find(ctx.path)
         written = record is not None and record.result is not None and isinstance(record.result.value, Raw)
-        if not (journal.durable or written):
+        if journal.writer is None and not written:
             called = call if self._checked else self._first(call)
             return await journal.once(ctx, self.name, request, called, self.returns, self.composite)
         form = self._form

@@ -69,7 +69,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     monotonic = ctx.clock.monotonic
     started = monotonic()
-    alone = not journal.durable and ctx.watch is journal.watch  # nothing else is made or written at the same time
+    alone = journal.writer is None and ctx.watch is journal.watch  # nothing else is made or written at the same time
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
     entry = box.entries.get(call.name)
@@ -104,7 +104,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
 
 async def _recorded_result(record: Record, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult | None:
     recorded = record.made if journal.mode == "replay" else record.result
-    if record.has_failed and record.cursor < len(record.outcomes):  # it has ended its agent once: it is made again then
+    if record.result is None and record.cursor < len(record.outcomes):  # it has ended its agent once: it is made again then
         record.cursor, recorded = len(record.outcomes), record.made
     if recorded is None:
         return None
@@ -418,7 +418,7 @@ async def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...], context
         error = ToolError(text, kind=result.error or "permanent")
         error.__cause__ = failure_at(ctx)
         record = journal_of(ctx).find(ctx.path)
-        if record is None or not record.has_failed:  # else the failure is on record, from a process that was lost
+        if record is None or record.result is not None:  # else the failure is on record, from a process that was lost
             await journal_of(ctx).write_failure(ctx, result.name, result.name, error)
     kind = failed[0][0].error or "permanent"
     if box.join == "fail_fast" or len(failed) == 1:

@@ -5,14 +5,10 @@ so a replayed run has the same paths.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.visible import JOINERS, is_hidden
-
-T = TypeVar("T")
-
 
 REUSED = "reused"
 """The name below an agent at which it is on record that it was answered with the answer to another call."""
@@ -39,15 +35,6 @@ def upwards(path: str) -> Iterator[str]:
     while path:
         yield path
         path = parent_of(path)
-
-
-def by_paths_above(values: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
-    """Return values by each path that they are at or below, the empty one too, from pairs of a path and a value."""
-    values_by_path: dict[str, list[T]] = {}
-    for path, value in values:
-        for above in (*upwards(path), ""):
-            values_by_path.setdefault(above, []).append(value)
-    return values_by_path
 
 
 def is_beneath(path: str, ancestor: str) -> bool:

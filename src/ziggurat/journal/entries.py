@@ -7,7 +7,7 @@ is new, however often its agents are asked about all of it. In memory, entries r
 """
 
 import builtins
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
 from itertools import islice
@@ -217,11 +217,17 @@ class Record(Struct, eq=False):
     pending: Pending | None = None
     decided: Decided | None = None
 
-    def add(self, entry: JournalEntry) -> None:
+    def add(self, entry: JournalEntry, *, here: bool = False) -> None:
+        """Add an entry; the usage of one made by this process is counted already, and its failure needs no answer."""
         if isinstance(entry, (Result, Failure)):
             self.outcomes.append(entry)
+            if here:
+                self.counted = len(self.outcomes)
+                self.cursor = self.counted if isinstance(entry, Failure) else self.cursor
         elif isinstance(entry, Unanswered):
-            self.withdrawn.append(entry)
+            # Behind those that were counted are those that were not.
+            self.withdrawn.insert(self.recounted if here else len(self.withdrawn), entry)
+            self.recounted += here
         elif isinstance(entry, Entered):
             self.entered = entry
         elif isinstance(entry, Intent):
@@ -233,17 +239,6 @@ class Record(Struct, eq=False):
             self.pending, self.decided = entry, None
         elif isinstance(entry, Decided):
             self.decided = entry
-
-    def happened(self, entry: JournalEntry) -> None:
-        """Add an entry made by this process: its usage is counted already, and its failure needs no answer again."""
-        if isinstance(entry, Unanswered):
-            self.withdrawn.insert(self.recounted, entry)  # behind it are those that were not counted
-            self.recounted += 1
-            return
-        self.add(entry)
-        self.counted = len(self.outcomes)
-        if isinstance(entry, Failure):
-            self.cursor = self.counted
 
     def answer(self) -> Outcome | None:
         """Return the next outcome to answer with: each failed try once, in order, then always the result."""
@@ -264,17 +259,9 @@ class Record(Struct, eq=False):
         return [*self.withdrawn, *self.outcomes]
 
     @property
-    def waits(self) -> bool:
-        return self.pending is not None and self.decided is None and self.result is None
-
-    @property
     def never_began(self) -> bool:
         """Whether the call was cancelled between its intent and its beginning: that was decided without being asked."""
         return self.intent is not None and self.decided is not None and self.pending is None
-
-    @property
-    def has_failed(self) -> bool:
-        return bool(self.outcomes) and isinstance(self.outcomes[-1], Failure)
 
     def number(self, outcome: Tried) -> int:
         """Return the position of an outcome, from 1; 0 if it was withdrawn."""

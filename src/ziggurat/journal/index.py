@@ -1,12 +1,13 @@
 """Views over the entries of a run: its composites, acts and waits, and what they have cost in usage and time."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, decode
-from ziggurat.core.path import by_paths_above, is_beneath, is_model_call, parent_of, upwards
+from ziggurat.core.path import is_beneath, is_model_call, parent_of, upwards
 from ziggurat.journal.entries import (
     Decided,
     Ended,
@@ -16,7 +17,6 @@ from ziggurat.journal.entries import (
     JournalEntry,
     Opened,
     Pending,
-    Record,
     Result,
     Tried,
     Unanswered,
@@ -32,9 +32,8 @@ class _WithUsage(Struct):
 class RecordIndex:
     """The composites (agents, teams), acts and waits in the entries of a run; it reads later ones when it is asked."""
 
-    def __init__(self, entries: Sequence[JournalEntry], find: Callable[[str], Record | None]) -> None:
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self._entries = entries
-        self._find = find
         self._looked_at = 0  # the number of entries seen
         self._entered: set[str] = set()  # the paths of composites
         self._above: set[str] = set()  # the paths of composites, and of all calls around them
@@ -45,9 +44,10 @@ class RecordIndex:
         self._ended: set[str] = set()  # the paths of acts with a result
         self._equal: dict[str, dict[str, Intent]] = {}  # by digest and path, the intents that no later one replaces
         self.running: set[str] = set()  # the paths of acts that run in this process
-        self._begun_waits: dict[int, Pending] = {}  # by the numbers of their entries, without those that are over
+        self._waits: dict[int, Pending] = {}  # by the numbers of their entries, those that are not over
+        self._numbers: dict[str, int] = {}  # that of the last wait at each path
         self._among = -1  # the number of entries of which `_waits_at` is made
-        self._waits_at: Mapping[str, list[Pending]] = {}  # those at and below each path
+        self._waits_at: dict[str, list[Pending]] = {}  # those at and below each path
 
     def is_entered(self, path: str) -> bool:
         """Return whether there is a composite at or below a path."""
@@ -94,11 +94,7 @@ class RecordIndex:
     def waits(self) -> dict[int, Pending]:
         """Return the calls that wait for a decision, by the numbers of their entries, in the order of these."""
         self._look()
-        return {
-            number: entry
-            for number, entry in self._begun_waits.items()
-            if (record := self._find(entry.path)) is not None and record.waits and record.pending is entry
-        }
+        return self._waits
 
     def waits_of(self, ids: Collection[str]) -> tuple[int, ...]:
         """Return the numbers of the entries with which calls of these ids last began to wait."""
@@ -107,24 +103,35 @@ class RecordIndex:
 
     def waits_at(self, path: str = "") -> list[Pending]:
         """Return those at and below a path, in the order in which they started waiting; all of them by default."""
-        if self._among != len(self._entries):
-            self._among = len(self._entries)
-            self._waits_at = by_paths_above((entry.path, entry) for entry in self.waits().values())
+        self._look()
+        if self._among != self._looked_at:
+            self._among, self._waits_at = self._looked_at, {}
+            for wait in self._waits.values():
+                for above in (*upwards(wait.path), ""):
+                    self._waits_at.setdefault(above, []).append(wait)
         return self._waits_at.get(path, [])
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call waits for a person."""
+        return any(map(attrgetter("asks"), self.waits().values()))
 
     def _look(self) -> None:
         for at in range(self._looked_at, len(self._entries)):
             entry = self._entries[at]
             self._look_for_waits(at + 1, entry)
-            path = entry.path
-            while path and path not in self._first:
+            for path in upwards(entry.path):
+                if path in self._first:
+                    break
                 self._first[path] = at
-                path = parent_of(path)
             if isinstance(entry, (Result, Failure, Unanswered)):
-                _add_upwards(self._around, parent_of(entry.path))
+                for path in upwards(parent_of(entry.path)):
+                    if path in self._around:
+                        break
+                    self._around.add(path)
             if isinstance(entry, Entered):
                 self._entered.add(entry.path)
-                _add_upwards(self._above, entry.path)
+                self._above.update(upwards(entry.path))
             elif isinstance(entry, Intent) and entry.once:
                 first, _ = self._begun.get(entry.path, (at, entry))
                 self._begun[entry.path] = (first, entry)
@@ -139,25 +146,21 @@ class RecordIndex:
         self._looked_at = len(self._entries)
 
     def _look_for_waits(self, number: int, entry: JournalEntry) -> None:
-        # A wait in a part of a group that was not needed is over with the group, although nothing was decided; one
-        # that the code of today did not come to is over with the end of the run.
-        if isinstance(entry, Pending):
-            self._begun_waits[number] = entry
-        elif isinstance(entry, Result) and self._begun_waits:
-            over = [each for each, wait in self._begun_waits.items() if is_beneath(wait.path, entry.path)]
-            for each in over:
-                del self._begun_waits[each]
+        if isinstance(entry, (Pending, Decided, Intent)):
+            self._waits.pop(self._numbers.get(entry.path, 0), None)
+            if isinstance(entry, Pending):
+                self._waits[number], self._numbers[entry.path] = entry, number
+        elif isinstance(entry, Result):
+            # In a part of a group that was not needed it is over with the group, although nothing was decided.
+            for each, wait in tuple(self._waits.items()):
+                if is_beneath(wait.path, entry.path):
+                    del self._waits[each]
         elif isinstance(entry, Ended) and entry.waits is not None:
-            self._begun_waits = {
-                each: wait for each in entry.waits if isinstance(wait := self._entries[each - 1], Pending)
-            }
-
-
-def _add_upwards(paths: set[str], path: str) -> None:
-    """Add a path and all above it to some paths, which have those above each of theirs."""
-    while path and path not in paths:
-        paths.add(path)
-        path = parent_of(path)
+            # One that the code of today did not come to is over with the end of the run.
+            self._waits.clear()
+            for each in entry.waits:
+                if isinstance(began := self._entries[each - 1], Pending):
+                    self._waits[each], self._numbers[began.path] = began, each
 
 
 class Durations:

@@ -6,7 +6,7 @@ Recording, resuming and replaying are one mechanism in two modes: `resume` answe
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from ziggurat.core import failures
@@ -23,12 +23,11 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.failures import usage_of
-from ziggurat.core.path import is_beneath, parent_of
+from ziggurat.core.path import is_beneath, upwards
 from ziggurat.core.service import must_be
 from ziggurat.core.tasks import DONE, contained, contained_call
 from ziggurat.journal.entries import (
     Decided,
-    Ended,
     Entered,
     Failure,
     Intent,
@@ -117,15 +116,6 @@ class LocalJournal(RunRecord):
     # -- reading -------------------------------------------------------------------------------------------------
 
     @property
-    def durable(self) -> bool:
-        return self.writer is not None
-
-    @property
-    def stable(self) -> int:
-        """The number of entries that readers may see; with a store, only durable ones."""
-        return len(self.entries) if self.writer is None else self.writer.stable
-
-    @property
     def closed(self) -> bool:
         return self.failed is not None
 
@@ -136,7 +126,7 @@ class LocalJournal(RunRecord):
     @property
     def went_on(self) -> bool:
         """Whether anything was recorded since the run was opened, other than that its agent was entered."""
-        return any(not isinstance(entry, Entered) for entry in self.entries[self._begun :])
+        return not {*map(type, self.entries[self._begun :])} <= {Entered}
 
     def withdraws(self, item_id: str, /) -> bool:
         """Return whether the decision on an item is as if it was never made if the run does not go on now."""
@@ -169,6 +159,8 @@ class LocalJournal(RunRecord):
             entry = self.screened(entry)
         if writer is None:
             self._add(entry)
+            self.stable = len(self.entries)
+            self.wake()
             return None
         data = writer.encoded(entry)  # before it is kept: an entry that cannot be written did not happen
         # In memory before it is durable: calls of this process see it at once, readers only up to `stable`.
@@ -190,8 +182,7 @@ class LocalJournal(RunRecord):
     def begin(self, opened: JournalEntry) -> None:
         """Add the first entry, with which the log was created in the store."""
         self._add(opened)
-        if self.writer is not None:
-            self.writer.stable = 1
+        self.stable = 1
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all appended entries are durable; None if they are already."""
@@ -217,16 +208,13 @@ class LocalJournal(RunRecord):
         if screen not in self._screens_of(path):
             self._screens[path] = (*self._screens.get(path, ()), screen)
 
-    def _screens_of(self, path: str) -> Iterable[RedactEntry]:
-        while self._screens:
-            yield from self._screens.get(path, ())
-            if not path:
-                return
-            path = parent_of(path)
+    def _screens_of(self, path: str) -> list[RedactEntry]:
+        """Return the screens for a path, those of deeper paths first."""
+        return [screen for above in (*upwards(path), "") for screen in self._screens.get(above, ())]
 
     def screened(self, entry: E, /) -> E:
-        """Return an entry after all screens for its path were applied, those of deeper paths first."""
-        for screen in self._screens_of(entry.path):
+        """Return an entry after all screens for its path were applied."""
+        for screen in self._screens_of(entry.path) if self._screens else ():
             try:
                 entry = screen(entry)
             except BaseException as error:  # noqa: BLE001 - raised again
@@ -295,7 +283,7 @@ class LocalJournal(RunRecord):
             raise
         # An agent has written its result itself, with the end of its run; it must not be written twice.
         if (record := self.find(ctx.path)) is None or record.result is None:
-            must_be(value, returns, name, ctx, stored=self.durable)
+            must_be(value, returns, name, ctx, stored=self.writer is not None)
             await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
         return value
 
@@ -359,11 +347,10 @@ class LocalJournal(RunRecord):
         """Note that a call is made, so that what began to wait before it is written; raise if none is made any more."""
         if self.refusing:
             self.missing(path, what)
-        held = [number for number in self.index.waits() if number > self.stable] if self.calm else []
-        self.calm = False
-        if held:
-            self._begun = min(self._begun, held[0] - 1)  # with it the run has gone on
+        if self.calm and max(self.index.waits(), default=0) > self.stable:
+            self._begun = min(self._begun, self.stable)  # with it the run has gone on
             self.settled(flush=True)
+        self.calm = False
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise if no live call is made any more; the call at `path` has no answer on record."""
@@ -481,19 +468,14 @@ class LocalJournal(RunRecord):
         losses: int = 0,
         alone: bool = False,
     ) -> None:
-        """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again."""
+        """Continue a run that was taken over.
+
+        Time since it stopped does not count, and calls whose failure ended it are made again.
+        """
         # What this appends becomes durable together with the next entry: a run that does not go on is left unchanged.
-        self.reopened: bool = True
-        ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
             self._withdraw_failures()
-        for path in self.paths():
-            record = self.find(path)
-            if record is not None:
-                # The run begins at its first step again: each call is answered anew, and its cost counted anew.
-                record.cursor = record.counted = record.recounted = 0
-        earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
-        self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
+        self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=self._earlier)
         self._given = frozenset(entry.id for entry in decided)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone)):
             self.append(entry, hold=True)

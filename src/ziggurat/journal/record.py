@@ -82,7 +82,7 @@ def withdraw_failures(entries: Sequence[JournalEntry], records: dict[str, Record
     for path in answered:
         if not parent_of(path):
             records[path].withdraw()  # the agent's own, such as a run that stopped at a budget: it goes on now
-    failed = {path: record for path, record in records.items() if record.has_failed}
+    failed = {path: record for path, record in records.items() if record.outcomes and record.result is None}
     decided = {parent_of(path) for path in answered if _is_alternative(path)}
     handled = _handled_failures(entries) if failed else set()
     for path, record in failed.items():
@@ -107,8 +107,10 @@ class RunRecord:
         self.entries: list[JournalEntry] = []
         self.compared_with = self.entries  # with which differing requests are compared
         self.watch: Stopwatch = Stopwatch(clock)  # measures the run, in this process and all before
+        self._earlier = 0.0  # the seconds that the run had worked when it was taken over
         self.reopened: bool = False  # whether it has entries from before the run was continued
         self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
+        self.stable: int = 0  # the number of entries that readers may see; with a store, only durable ones
         self._begun = 1  # the number of entries with which the run was opened
         self._calls: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._readers: deque[Future[None]] = deque()
@@ -119,7 +121,7 @@ class RunRecord:
             return known
         record = self._calls[path] = Record()
         for entry in known if isinstance(known, list) else (known,):
-            record.happened(entry)
+            record.add(entry, here=True)
         return record
 
     def paths(self) -> tuple[str, ...]:
@@ -163,7 +165,7 @@ class RunRecord:
 
     @cached_property
     def index(self) -> RecordIndex:
-        return RecordIndex(self.entries, self.find)
+        return RecordIndex(self.entries)
 
     @cached_property
     def durations(self) -> Durations:
@@ -183,13 +185,11 @@ class RunRecord:
         if path and (known := self._calls.setdefault(path, entry)) is not entry:
             # Most calls have one entry, so no Record is built for them.
             if isinstance(known, Record):
-                known.happened(entry)
+                known.add(entry, here=True)
             elif isinstance(known, list):
                 known.append(entry)
             else:
                 self._calls[path] = [known, entry]
-        if self._readers:
-            self.wake()
 
     def take_over(self, entries: Iterable[JournalEntry]) -> None:
         self.reopened, self.is_new = True, False
@@ -197,18 +197,16 @@ class RunRecord:
             if isinstance(entry, Opened):
                 self._withdraw_failures()  # whoever continued the run did the same here
             self.entries.append(entry)
+            self._earlier = max(self._earlier, getattr(entry, "elapsed", 0.0))
             if entry.path:
                 record = self._calls[entry.path] = self.find(entry.path) or Record()
                 record.add(entry)
-        self.watch = Stopwatch(self.watch.clock, earlier=self._latest())
-        self._begun = len(self.entries)
+        self.watch = Stopwatch(self.watch.clock, earlier=self._earlier)
+        self.stable = self._begun = len(self.entries)
 
     def _withdraw_failures(self) -> None:
         if self.ended is not None and self.ended.stop in BROKEN_OFF:
             withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
-
-    def _latest(self) -> float:
-        return max((getattr(entry, "elapsed", 0.0) for entry in self.entries), default=0.0)
 
     # -- readers -------------------------------------------------------------------------------------------------
 

@@ -182,11 +182,11 @@ async def read_rows(
     except JournalCorrupt as error:
         problem, rows = str(error), []
     chain = chain_of(store)
-    if not after:
-        chain.check_key(log, rows)
     for number, row in enumerate(rows, after + 1):
         is_other = mark is not None and number == mark.number and not mark.fits(row)
         if row.number != number or not chain.fits(log, before, row) or is_other:
+            if number == 1:
+                chain.check_key(log, rows)
             problem = f"entry {number} of {log} was changed, lost or damaged after it was written"
             break
         before = row.digest

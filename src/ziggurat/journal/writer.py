@@ -1,7 +1,8 @@
 """The writer of a record in a store: entries that come while it writes form the next batch."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
 from hashlib import blake2b
 
 import msgspec
@@ -52,10 +53,9 @@ class LogWriter:
         store: Store,
         log: str,
         epoch: int,
-        written: Iterable[Row] = (),
+        written: Sequence[Row] = (),
         probe: Callable[[str, str], None] | None = None,
     ) -> None:
-        self.stable: int = 0  # the number of durable entries
         self.conversations: ConversationWriter = ConversationWriter(journal.entries)
         self._journal = journal
         self._store = store
@@ -64,13 +64,14 @@ class LogWriter:
         self._probe = probe
         self._chain = chain_of(store)
         self._digest = ""
-        self._rows: list[tuple[JournalEntry, bytes]] = []
+        self._entries: list[JournalEntry] = []  # those that are not written yet, and their JSON
+        self._lines: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._batch: list[asyncio.Future[None]] = []
         self._writing = False
-        self._asks = any(entry.asks for entry in journal.index.waits_at())
-        for row in written:
-            self.stable, self._digest = row.number, row.digest
+        self._asks = journal.index.asks
+        if written:
+            self._digest = written[-1].digest
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
@@ -84,7 +85,8 @@ class LogWriter:
 
     def append(self, entry: JournalEntry, data: bytes, *, hold: bool = False) -> Awaitable[None] | None:
         """Write an entry, with its JSON; if an awaitable is returned, it ends when the entry is durable."""
-        self._rows.append((entry, data))
+        self._entries.append(entry)
+        self._lines.append(data)
         if hold:  # it is written with the next one
             return None
         loop = asyncio.get_running_loop()
@@ -103,13 +105,13 @@ class LogWriter:
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all entries are durable; None if they are already."""
-        if flush and self._rows and not self._writing:
+        if flush and self._entries and not self._writing:
             self._writing = True
             asyncio.get_running_loop().call_soon(self._flush)
         if not self._writing:
             return None
         waiting = _Written()
-        (self._waiting if self._rows else self._batch).append(waiting)
+        (self._waiting if self._entries else self._batch).append(waiting)
         return waiting
 
     @staticmethod
@@ -120,19 +122,20 @@ class LogWriter:
     # -- the log -----------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        entries, self._rows = self._rows, []
+        entries, lines, self._entries, self._lines = self._entries, self._lines, [], []
         self._batch, self._waiting = self._waiting, []
         if not entries:  # they were refused in the meantime
             return
-        bounds = [entry for entry, _ in entries if isinstance(entry, (Ended, Opened))]
-        last = bounds[-1] if bounds else None
-        self._asks |= any(isinstance(entry, Pending) and entry.asks for entry, _ in entries)
-        if isinstance(last, Ended):
-            waits = [self._journal.entries[number - 1] for number in last.waits or ()]
-            self._asks = any(isinstance(entry, Pending) and entry.asks for entry in waits)
-        rows, blobs = self.rows_of([data for _, data in entries], last)
-        release = isinstance(last, Ended)
-        due = last.due if isinstance(last, Ended) else 0.0
+        end: Ended | None = None
+        for entry in entries:
+            if isinstance(entry, (Ended, Opened)):
+                end = entry if isinstance(entry, Ended) else None
+            elif isinstance(entry, Pending) and entry.asks:
+                self._asks = True
+        if end is not None:
+            self._asks = end.waits is not None and self._journal.index.asks
+        rows, blobs = self.rows_of(lines, end)
+        release, due = end is not None, 0.0 if end is None else end.due
         read = self._journal.inbox_read if rows[-1].status == "Suspended" else None
         try:
             writing = self._store.append(self._log, self._epoch, rows, blobs, release=release, due=due, read=read)
@@ -146,18 +149,16 @@ class LogWriter:
             )
             raise
         if done.done():  # a store may write synchronously
-            self._on_written(done, entries, release)
+            self._on_written(entries, release, done)
         else:
-            done.add_done_callback(lambda done: self._on_written(done, entries, release))
+            done.add_done_callback(partial(self._on_written, entries, release))
 
-    def rows_of(self, written: list[bytes], last: JournalEntry | None = None) -> tuple[list[Row], dict[str, bytes]]:
+    def rows_of(self, lines: list[bytes], end: Ended | None = None) -> tuple[list[Row], dict[str, bytes]]:
         """Return the next rows for entries, and their large values by digest; continues the digest chain."""
         rows: list[Row] = []
         blobs: dict[str, bytes] = {}
-        number = self.stable
-        status = last.stop if isinstance(last, Ended) else "running"
-        for data in written:
-            number += 1
+        status = "running" if end is None else end.stop
+        for number, data in enumerate(lines, self._journal.stable + 1):
             if len(data) > BLOB_BYTES:
                 name = blake2b(data, digest_size=32).hexdigest()
                 blobs[name] = data
@@ -166,9 +167,7 @@ class LogWriter:
             rows.append(Row(number, self._digest, data, status, self._asks, self._journal.inbox_taken))
         return rows, blobs
 
-    def _on_written(
-        self, done: "asyncio.Future[None]", entries: list[tuple[JournalEntry, bytes]], release: bool
-    ) -> None:
+    def _on_written(self, entries: list[JournalEntry], release: bool, done: "asyncio.Future[None]") -> None:
         if done.cancelled():
             self._journal.fail(StoreError(f"the event loop ended while {self._log} was being written; resume the run"))
             return
@@ -176,10 +175,10 @@ class LogWriter:
         if error is not None:
             self._journal.fail(error if isinstance(error, StoreError) else StoreError(f"{self._log}: {error}"))
             return
-        self.stable += len(entries)
+        self._journal.stable += len(entries)
         try:
             if self._probe is not None:
-                for entry, _ in entries:
+                for entry in entries:
                     self._call_probe(self._probe, "after", entry)
         except Exception as raised:  # noqa: BLE001 - raised where the entry is awaited: this is a callback
             self._journal.fail(raised)
@@ -191,7 +190,7 @@ class LogWriter:
         self._journal.wake()
         if release:  # the lease is free, and the next entry may be that of another process
             self._journal.fail(LeaseLost(f"{self._log} has ended in this process; resume it to continue"))
-        elif self._rows:
+        elif self._entries:
             self._flush()
         else:
             self._writing = False
@@ -199,7 +198,7 @@ class LogWriter:
     def drop(self, error: Exception) -> None:
         """Write nothing more, not even the entries that are held; who waits for one gets the error."""
         refused, self._batch, self._waiting = [*self._batch, *self._waiting], [], []
-        self._rows = []
+        self._entries, self._lines = [], []
         for waiting in refused:
             if not waiting.done():
                 waiting.set_exception(error)

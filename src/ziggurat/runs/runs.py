@@ -412,8 +412,7 @@ class Runs:
         assert isinstance(opened, Opened)
         fingerprint = self._fingerprints.get(run_id) or request_of(opened)
         status = ended.stop if isinstance(ended, Ended) else "running"
-        asks = any(entry.asks for entry in journal.index.waits_at())
-        count, labels = len(journal.entries), labels_of(opened)
+        asks, count, labels = journal.index.asks, len(journal.entries), labels_of(opened)
         return LogInfo(run_log(run_id), "", fingerprint, opened.at, status, opened.at, count, asks=asks, labels=labels)
 
 
