@@ -1,11 +1,13 @@
 """What holds for every test: no real models, nothing beyond loopback, the same examples in every run."""
 
 import gc
+import logging
 import os
 import random
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from ipaddress import ip_address
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -101,3 +103,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave the tests themselves out of garbage collections, of which many tests make one: they take half a second."""
     gc.collect()
     gc.freeze()
+
+
+class _Reports(logging.Handler):
+    """Errors that no code receives: of callbacks, and of tasks whose result nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(self.format(record))
+
+
+_reports = _Reports()
+logging.getLogger("asyncio").addHandler(_reports)
+
+
+@pytest.fixture(autouse=True)
+def _event_loops_report_nothing() -> Iterator[None]:
+    yield
+    texts, _reports.texts = _reports.texts, []
+    assert not texts, "\n".join(texts)

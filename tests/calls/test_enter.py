@@ -223,7 +223,8 @@ class Race(Middleware):
         for task in lost:
             task.cancel()
         await asyncio.gather(*lost, return_exceptions=True)
-        run: AgentRun = done.pop().result()
+        first, *_ = [task.result() for task in tasks if task in done]
+        run: AgentRun = first
         return run
 
 

@@ -63,7 +63,7 @@ class HttpServer:
         try:
             while await self._one(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             self._writers.discard(writer)
@@ -127,6 +127,8 @@ class HttpServer:
                 sent.append(message)
 
             await self.server.take(message, keep)
+            if not sent:  # the call was cancelled
+                return False
             status = 404 if not self.sessions and sent[-1].get("error", {}).get("code") == -32601 else 200
             return self._plain(writer, status, json.dumps(sent[-1]).encode(), more)
         writer.write(_STREAM)
@@ -140,9 +142,10 @@ class HttpServer:
         if not work.done():  # the client has closed the reply, which cancels the request
             self.server.cancelled.append(message["id"])
             work.cancel()
+            await asyncio.gather(gone, work, return_exceptions=True)
             return False
         gone.cancel()
-        await asyncio.wait([gone])
+        await asyncio.gather(gone, return_exceptions=True)
         writer.write(b"0\r\n\r\n")
         return work.exception() is None
 

@@ -222,7 +222,7 @@ def interleaved() -> Quirk:
 def _call_of(data: Json, known: Collection[int]) -> int | None:
     """Return the number of the tool call that an event is about, in any format."""
     for choice in data.get("choices", ()):
-        for call in choice["delta"].get("tool_calls", ()):
+        for call in choice.get("delta", {}).get("tool_calls", ()):
             return int(call["index"])
     number: int | None = data.get("output_index", data.get("index"))
     item = data.get("item") or data.get("content_block") or {}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.samples import amount
 from ziggurat import Agent, Approve, ConfigurationError, tool
+from ziggurat.errors import LeaseLost
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.journal import Row, Store
@@ -249,7 +250,8 @@ async def test_a_run_that_has_lost_its_process_waits_for_whoever_goes_on_with_it
     assert client.names[-1] == "end"
     assert client.names.count("waiting") == 1
     gate.set()
-    await asyncio.wait([asyncio.ensure_future(handle.result())])
+    with pytest.raises(LeaseLost):
+        await handle.result()
 
 
 async def test_a_run_that_stops_without_an_end_waits_for_whoever_goes_on_with_it() -> None:

@@ -3,6 +3,7 @@
 __all__ = ["Proxy"]
 
 import asyncio
+from contextlib import suppress
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -58,6 +59,10 @@ class Proxy:
         self._shut = False
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.CancelledError):  # Python 3.11 logs a traceback for a task that was cancelled
+            await self._carry(reader, writer)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._shut:
             self.refused += 1
             writer.transport.abort()

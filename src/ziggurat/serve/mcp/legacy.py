@@ -10,6 +10,7 @@ from ziggurat.agents.status import RunStatus
 from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError, InvalidArguments
+from ziggurat.core.tasks import end_all
 from ziggurat.messages.agent import Decision, Deny
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller, Params, Session, Sessions, invalid, level_of
@@ -130,8 +131,7 @@ class LegacyEra:
         finally:
             for name in names:
                 del self._asked[name]
-            for future in waiting:
-                future.cancel()
+            await end_all(waiting)
 
     async def respond(self, response: jsonrpc.Success | jsonrpc.Failure) -> None:
         run_id, _, item_id = self._calls.signer.read("request", str(response.id)).partition("~")

@@ -340,8 +340,8 @@ class LoopbackServer:
         self._open.add(connection)
         try:
             await self._serve(connection)
-        except ConnectionError:
-            pass  # the client is gone
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client is gone, or the server stops: Python 3.11 logs a traceback for a task that was cancelled
         finally:
             writer.close()
             self._open.discard(connection)
