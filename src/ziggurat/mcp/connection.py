@@ -14,9 +14,8 @@ from ziggurat.core.errors import Timeout, ToolError
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import end_all
 from ziggurat.mcp import wire
-from ziggurat.mcp.http import HttpTransport
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.stdio import StdioTransport
+from ziggurat.mcp.transports import HttpTransport, StdioTransport
 from ziggurat.mcp.wire import refused
 
 _ABOUT = {"name": "ziggurat", "version": "0"}
