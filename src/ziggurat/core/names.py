@@ -288,7 +288,7 @@ NAMES: dict[str, dict[str, str]] = {
         "tools.entry": "Tool ToolStatistics",
         "tools.function": "FunctionTool raw_tool tool",
         "tools.permissions": "PermissionLog Permissions",
-        "tools.processing": "process_result select_fields",
+        "tools.results": "process_result select_fields",
         "tools.toolbox": "Toolbox quorum_join",
         "tools.validator": "SchemaValidator",
     },
