@@ -6,7 +6,7 @@ from typing import Any
 
 from ziggurat import Image, Message, Text, ToolCall, ToolResult
 from ziggurat.messages import Audio, File, Part, Role, Thinking
-from ziggurat.models.openai.reasoning import GOOGLE, detail_deltas
+from ziggurat.models.openai.from_wire import GOOGLE, detail_deltas
 
 
 def messages_of(body: bytes | dict[str, Any]) -> list[Message]:

@@ -11,7 +11,7 @@ from ziggurat.messages.message import Audio, File, Image, Message, Text, Thinkin
 from ziggurat.messages.model import FINAL_ANSWER, TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.fitting import data_url, encoded, fitted, object_text, offered, sampling, to_json
-from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of
+from ziggurat.models.openai.from_wire import GOOGLE, RECEIVED, details_of
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
