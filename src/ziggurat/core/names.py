@@ -171,7 +171,7 @@ NAMES: dict[str, dict[str, str]] = {
         ),
         "messages.usage": "Usage estimate_tokens expected_tokens used_tokens",
         "messages.validation": "ValidationPolicy Violation validate validate_all",
-        "models.openai.history": "to_openai",
+        "models.openai.to_wire": "to_openai",
         "wires.reading": "from_openai",
     },
     "ziggurat.middleware": {

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         validate as validate,
         validate_all as validate_all,
     )
-    from ziggurat.models.openai.history import to_openai as to_openai
+    from ziggurat.models.openai.to_wire import to_openai as to_openai
     from ziggurat.wires.reading import from_openai as from_openai
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -1,22 +1,25 @@
-"""Write a request of Chat Completions."""
+"""Write a request of Chat Completions, or messages in their form."""
 
 import re
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Audio, File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import FINAL_ANSWER, TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import data_url, encoded, fitted, object_text, offered, sampling, to_json
+from ziggurat.models.http import fitting
+from ziggurat.models.http.dialect import Dialect, dialect_of
 from ziggurat.models.openai.from_wire import GOOGLE, RECEIVED, details_of
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
     """Write the body of a call; each message is encoded only once in a run."""
-    head = to_json(_fields(request, model, stream, dialect))
+    head = fitting.to_json(_fields(request, model, stream, dialect))
     messages = encode_conversation(request, dialect, _UNSIGNED if _SIGNED.search(model) else "")
     if dialect.ordered_roles:
         messages = _in_order(messages)
@@ -29,12 +32,12 @@ def encode_conversation(request: ModelRequest, dialect: Dialect, unsigned: str =
     key = f"chat {dialect.name} {unsigned} {form}"
     transcript = request.messages
     encode = partial(encode_message, dialect=dialect, unsigned=unsigned)
-    fragments = encoded(transcript, key, encode)
+    fragments = fitting.encoded(transcript, key, encode)
     pictures = transcript.fragments(f"{key} pictures", partial(encode_pictures, dialect=dialect))
     if any(pictures):
         fragments = _with_pictures(fragments, pictures, [message.role for message in transcript])
     if request.instructions:
-        first = to_json({"role": dialect.system_role, "content": request.instructions})
+        first = fitting.to_json({"role": dialect.system_role, "content": request.instructions})
         return [first, *fragments]
     return fragments
 
@@ -95,7 +98,7 @@ def _fields(request: ModelRequest, model: str, stream: bool, dialect: Dialect) -
     if tools or own_tools:
         fields["tools"] = [*tools, *own_tools]
         _add_choice(fields, settings, dialect)
-    fields.update(sampling(settings, dialect))
+    fields.update(fitting.sampling(settings, dialect))
     if settings.reasoning is not None:
         _add_reasoning(fields, settings.reasoning, dialect)
     if output is not None:
@@ -106,10 +109,10 @@ def _fields(request: ModelRequest, model: str, stream: bool, dialect: Dialect) -
 
 
 def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": fitted(tool.name, dialect.name_rule)}
+    function: dict[str, Any] = {"name": fitting.fitted(tool.name, dialect.name_rule)}
     if tool.description:
         function["description"] = tool.description
-    function["parameters"], strict = offered(tool.parameters, dialect)
+    function["parameters"], strict = fitting.offered(tool.parameters, dialect)
     if strict and dialect.makes_strict:
         function["strict"] = True
     return {"type": "function", "function": function}
@@ -122,7 +125,7 @@ def _add_choice(fields: dict[str, Any], settings: ModelSettings, dialect: Dialec
     elif choice in TOOL_CHOICES:
         fields["tool_choice"] = choice
     elif choice is not None:
-        fields["tool_choice"] = {"type": "function", "function": {"name": fitted(choice, dialect.name_rule)}}
+        fields["tool_choice"] = {"type": "function", "function": {"name": fitting.fitted(choice, dialect.name_rule)}}
     if settings.parallel_tool_calls is not None and dialect.parallel_field:
         fields[dialect.parallel_field] = settings.parallel_tool_calls
 
@@ -139,7 +142,7 @@ def _add_reasoning(fields: dict[str, Any], effort: str, dialect: Dialect) -> Non
 def _format(output: OutputSchema, dialect: Dialect) -> dict[str, Any]:
     if not dialect.native_output:
         return {"type": "json_object"}
-    schema, strict = offered(output.schema, dialect)
+    schema, strict = fitting.offered(output.schema, dialect)
     described: dict[str, Any] = {"name": output.name, "schema": schema}
     if dialect.strict_tools:
         described["strict"] = strict
@@ -167,7 +170,7 @@ def encode_message(message: Message, dialect: Dialect, unsigned: str = "") -> by
         wires = _results(message, dialect)
     else:
         wires = [_encode_plain(message, dialect)]
-    return b",".join([to_json(wire) for wire in wires])
+    return b",".join([fitting.to_json(wire) for wire in wires])
 
 
 def _encode_plain(message: Message, dialect: Dialect) -> Wire:
@@ -199,9 +202,9 @@ def _results(message: Message, dialect: Dialect) -> list[Wire]:
     for part in message.parts:
         if not isinstance(part, ToolResult):
             continue
-        wire: Wire = {"role": "tool", "tool_call_id": fitted(part.id, dialect.id_rule)}
+        wire: Wire = {"role": "tool", "tool_call_id": fitting.fitted(part.id, dialect.id_rule)}
         if dialect.tool_names:
-            wire["name"] = fitted(part.name, dialect.name_rule)
+            wire["name"] = fitting.fitted(part.name, dialect.name_rule)
         wire["content"] = _result(part, dialect)
         wires.append(wire)
     rest = tuple([part for part in message.parts if not isinstance(part, (ToolResult, ToolCall, Thinking))])
@@ -231,10 +234,10 @@ def encode_pictures(message: Message, dialect: Dialect) -> bytes:
             continue
         media = [_media_part(part, dialect) for part in result.content if not isinstance(part, Text)]
         if media:
-            call = fitted(result.id, dialect.id_rule)
+            call = fitting.fitted(result.id, dialect.id_rule)
             content.append({"type": "text", "text": f"What {result.name or 'the tool'} gave for the call {call}:"})
             content.extend(media)
-    return to_json({"role": "user", "content": content}) if content else b""
+    return fitting.to_json({"role": "user", "content": content}) if content else b""
 
 
 def _assistant(message: Message, dialect: Dialect, unsigned: str) -> Wire:
@@ -271,9 +274,9 @@ def _assistant(message: Message, dialect: Dialect, unsigned: str) -> Wire:
 
 
 def _call(part: ToolCall, signature: str | None, dialect: Dialect) -> Wire:
-    arguments = object_text(part.arguments, dialect.key_rule)
-    function = {"name": fitted(part.name, dialect.name_rule), "arguments": arguments}
-    call: Wire = {"id": fitted(part.id, dialect.id_rule), "type": "function", "function": function}
+    arguments = fitting.object_text(part.arguments, dialect.key_rule)
+    function = {"name": fitting.fitted(part.name, dialect.name_rule), "arguments": arguments}
+    call: Wire = {"id": fitting.fitted(part.id, dialect.id_rule), "type": "function", "function": function}
     if signature:
         call["extra_content"] = {"google": {"thought_signature": signature}}
     return call
@@ -323,7 +326,7 @@ def _media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
 def _image(part: Image) -> dict[str, Any]:
     if part.data is None and part.url is None:
         raise ConfigurationError("an Image holds neither data nor url; pass Image(data=...) or Image(url=...)")
-    url = part.url if part.data is None else data_url(part.data, part.media_type)
+    url = part.url if part.data is None else fitting.data_url(part.data, part.media_type)
     detail = {"detail": part.detail} if part.detail else {}
     return {"type": "image_url", "image_url": {"url": url, **detail}}
 
@@ -347,7 +350,7 @@ def _file(part: File, dialect: Dialect) -> dict[str, Any]:
         return {"type": "file", "file": {"file_id": part.id}}
     if part.data is None and part.url is None:
         raise ConfigurationError("a File holds neither data, url nor id; pass one of them")
-    data = part.url if part.data is None else data_url(part.data, part.media_type)
+    data = part.url if part.data is None else fitting.data_url(part.data, part.media_type)
     if dialect.document_field:
         return {"type": dialect.document_field, dialect.document_field: data}
     name = part.name or "document" + _SUFFIXES.get(part.media_type, "")
@@ -355,3 +358,21 @@ def _file(part: File, dialect: Dialect) -> dict[str, Any]:
 
 
 _SUFFIXES = {"application/pdf": ".pdf", "application/json": ".json"}
+
+
+def to_openai(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Return messages as dictionaries, as OpenAI's Chat Completions and servers like it have them.
+
+    `from_openai` is the way back. Thoughts have no place in them, nor has whether a tool failed.
+
+    Raises:
+        InvalidArguments: it is no list of messages.
+    """
+    if isinstance(messages, AgentRun):
+        raise InvalidArguments("to_openai takes messages; got a run: pass run.messages")
+    listed = tuple(messages) if isinstance(messages, Iterable) else (messages,)
+    if not all(isinstance(each, Message) for each in listed):
+        raise InvalidArguments(f"to_openai takes a list of messages; got {messages!r:.200}")
+    dialect = msgspec.structs.replace(dialect_of("openai"), system_role="system")  # which other servers know, too
+    fragments = filter(None, encode_conversation(ModelRequest(Transcript.of(*listed)), dialect))
+    return msgspec.json.decode(b"[%b]" % b",".join(fragments), type=list[dict[str, Any]])
