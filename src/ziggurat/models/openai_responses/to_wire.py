@@ -12,7 +12,7 @@ from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, T
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.fitting import data_url, encoded, fitted, object_text, offered, sampling, to_json
-from ziggurat.models.openai_responses.items import is_ours, item_and_place
+from ziggurat.models.openai_responses.from_wire import is_ours, item_and_place
 
 _UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse requests for encrypted reasoning
 _ENCRYPTED = "reasoning.encrypted_content"
