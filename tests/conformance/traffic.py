@@ -13,7 +13,7 @@ from ziggurat.core import root
 from ziggurat.errors import ModelError, StreamInterrupted
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import Thinking, Transcript
-from ziggurat.models.http.service import HttpModel
+from ziggurat.models.http.providers import HttpModel
 from ziggurat.models.openai_responses.from_wire import item_and_place
 from ziggurat.providers import provider
 

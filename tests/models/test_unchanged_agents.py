@@ -14,7 +14,7 @@ from ziggurat.events import Delta, Fold, ModelEnded
 from ziggurat.fake_provider import FakeProvider, Quirk, ReceivedRequest
 from ziggurat.messages import FinishReason, Part, Thinking, assistant
 from ziggurat.models import Model, ScriptedModel, resolve
-from ziggurat.models.http.service import HttpModel
+from ziggurat.models.http.providers import HttpModel
 from ziggurat.stops import Completed
 from ziggurat.tools import tool_call
 

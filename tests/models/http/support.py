@@ -20,8 +20,7 @@ from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.conversation import Conversation
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.endpoint import Key
-from ziggurat.models.http.providers import Provider
-from ziggurat.models.http.service import HttpModel, Wire
+from ziggurat.models.http.providers import HttpModel, Provider, Wire
 from ziggurat.providers import Limits
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)

@@ -11,7 +11,7 @@ from ziggurat.errors import MissingExtra
 from ziggurat.http.client import Client
 from ziggurat.models import PROVIDERS, http_embedder, known_models, resolve
 from ziggurat.models.http.dialect import DIALECTS, dialect_of, headers_of
-from ziggurat.models.http.service import HttpModel
+from ziggurat.models.http.providers import HttpModel
 from ziggurat.providers import anthropic, openai, provider
 
 HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)

@@ -20,7 +20,7 @@ from ziggurat.events import Delta, TextDelta
 from ziggurat.layers import retry
 from ziggurat.messages.model import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.models import forbid_real_calls
-from ziggurat.models.http.service import HttpModel
+from ziggurat.models.http.providers import HttpModel
 from ziggurat.providers import Limits
 from ziggurat.testing import HandClock
 
