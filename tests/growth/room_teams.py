@@ -6,9 +6,9 @@ from tests.growth.measure import Case
 from tests.growth.room_messages import CONVERSATIONS, given, over
 from tests.growth.shapes import JSON, TEXT
 from ziggurat.errors import InvalidArguments
-from ziggurat.teams.planning import progress_in
 from ziggurat.teams.replies import listed_in, name_in, split_task
 from ziggurat.teams.swarming import converge
+from ziggurat.teams.turns import progress_in
 from ziggurat.teams.visibility import speakers_of
 
 

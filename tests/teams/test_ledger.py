@@ -14,7 +14,7 @@ from ziggurat.errors import InvalidArguments
 from ziggurat.messages import stops
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import ledger_team
-from ziggurat.teams.planning import LedgerProgress, progress_in
+from ziggurat.teams.turns import LedgerProgress, progress_in
 
 GO = {"done": False, "progress": True, "next": "ann", "instruction": "work"}
 STUCK = {**GO, "progress": False}

@@ -17,8 +17,8 @@ from ziggurat.errors import InvalidArguments
 from ziggurat.messages import Message, Thinking, assistant, stops, tool_call
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, parallel, swarm
-from ziggurat.teams.chatting import DONE
 from ziggurat.teams.replies import decision_in, listed_in, name_in, parse_score, value_in
+from ziggurat.teams.turns import DONE
 
 
 def odd(reply: Any) -> Agent:

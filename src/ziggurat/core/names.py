@@ -269,17 +269,16 @@ NAMES: dict[str, dict[str, str]] = {
         "stores.waiting": "pending",
     },
     "ziggurat.teams": {
-        "teams.chatting": "group_chat",
         "teams.delegating": "background",
         "teams.desk": "handoffs",
         "teams.handoff": (
             "Handoff HandoffPolicy any_handoff composite_handoff explicit_handoff multi_handoff "
             "sequential_handoff "
         ),
-        "teams.planning": "ledger_team",
         "teams.result": "TeamResult",
         "teams.rounds": "debate majority mesh parallel ring star",
         "teams.swarming": "swarm",
+        "teams.turns": "group_chat ledger_team",
     },
     "ziggurat.tools": {
         "messages.message": "ToolCall ToolResult tool_call",

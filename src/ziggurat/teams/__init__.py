@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.teams.chatting import group_chat as group_chat
     from ziggurat.teams.delegating import background as background
     from ziggurat.teams.desk import handoffs as handoffs
     from ziggurat.teams.handoff import (
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
         multi_handoff as multi_handoff,
         sequential_handoff as sequential_handoff,
     )
-    from ziggurat.teams.planning import ledger_team as ledger_team
     from ziggurat.teams.result import TeamResult as TeamResult
     from ziggurat.teams.rounds import (
         debate as debate,
@@ -33,5 +31,6 @@ if TYPE_CHECKING:
         star as star,
     )
     from ziggurat.teams.swarming import swarm as swarm
+    from ziggurat.teams.turns import group_chat as group_chat, ledger_team as ledger_team
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)
