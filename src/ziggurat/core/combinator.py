@@ -17,11 +17,9 @@ from ziggurat.core.service import (
     Service,
     as_service,
     fact,
-    facts_of,
     name_of,
     returns_of,
     strongest,
-    wrapped_in,
 )
 from ziggurat.core.settings import checked
 
@@ -119,8 +117,8 @@ def _common_facts(alternatives: tuple[Service[Q, R], ...]) -> dict[Fact[object],
     for alternative in alternatives:
         seen: object | None = alternative
         while seen is not None:
-            stated.update(facts_of(seen))
-            seen = wrapped_in(seen)
+            stated.update(getattr(seen, "facts", None) or {})
+            seen = getattr(seen, "inner", None)
     first = alternatives[0]
     return {
         what: fact(first, what)

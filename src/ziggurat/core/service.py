@@ -72,19 +72,11 @@ def fact(service: object, what: Fact[T]) -> T:
     """Return a fact of `service`: the first value found on it and on what it wraps, outermost first."""
     seen: object | None = service
     while seen is not None:
-        facts = facts_of(seen)
-        if what in facts:
-            return facts[what]  # type: ignore[no-any-return]
-        seen = wrapped_in(seen)
+        facts: Mapping[Fact[Any], T] | None = getattr(seen, "facts", None)
+        if facts and what in facts:
+            return facts[what]
+        seen = getattr(seen, "inner", None)
     return what.default
-
-
-def facts_of(service: object) -> Mapping[Fact[Any], Any]:
-    return (service.facts if hasattr(service, "facts") else None) or {}
-
-
-def wrapped_in(service: object) -> object | None:
-    return service.inner if hasattr(service, "inner") else None
 
 
 NAME: Fact[str] = Fact("name", "")
@@ -114,7 +106,7 @@ def strongest(services: Iterable[object]) -> Effect:
 
 def innermost(service: object) -> object:
     """Return what is inside all layers of a service; itself if there are none."""
-    while (inner := wrapped_in(service)) is not None:
+    while (inner := getattr(service, "inner", None)) is not None:
         service = inner
     return service
 

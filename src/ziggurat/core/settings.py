@@ -18,7 +18,7 @@ import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Set
 from decimal import Decimal
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TypeVar, cast
 
@@ -141,9 +141,13 @@ def rule_of(annotation: object, names: dict[str, Any]) -> ValueRule:
     """Return the rule of an annotation; types that only a type checker knows allow anything."""
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
     try:
-        return _rule(typing.get_type_hints(holder, names, include_extras=True)["value"])
+        kind = typing.get_type_hints(holder, names, include_extras=True)["value"]
     except NameError:
         return ANYTHING
+    try:
+        return _known_rule(kind)  # most arguments of a verb are those of others
+    except TypeError:  # it holds something without a hash
+        return _rule(kind)
 
 
 def is_typed_dict(kind: object) -> bool:
@@ -198,6 +202,9 @@ def _rule(annotation: Any) -> ValueRule:
     return ValueRule(_a(_COLLECTIONS.get(kind) or kind.__name__), kind)
 
 
+_known_rule: Callable[[Any], ValueRule] = lru_cache(maxsize=512)(_rule)
+
+
 def _of_protocol(kind: type) -> ValueRule:
     if "__call__" not in vars(kind):
         return ValueRule(_a(kind.__name__), holds=lambda value: implements(value, kind)) if _methods(kind) else ANYTHING
@@ -225,9 +232,11 @@ def _of_items(kind: type, items: list[ValueRule], *, each: bool) -> ValueRule:
 def _either(rules: list[ValueRule]) -> ValueRule:
     if ANYTHING in rules:
         return ANYTHING
-    rules = sorted(rules, key=lambda rule: rule.words == "None")
-    words = list(dict.fromkeys(rule.words for rule in rules))
-    separator = ", or " if any("," in each for each in words) else " or "
+    words = [*dict.fromkeys(rule.words for rule in rules)]
+    if "None" in words:
+        words.remove("None")
+        words.append("None")
+    separator = ", or " if "," in "".join(words) else " or "
     return ValueRule(separator.join(words), either=(*rules,), secret=any(rule.secret for rule in rules))
 
 

@@ -19,7 +19,6 @@ from msgspec import Meta, Struct
 from ziggurat.core.codec import canonical, encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MailboxFull
 from ziggurat.core.path import next_id
-from ziggurat.core.settings import implements
 from ziggurat.core.tasks import ring
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
@@ -334,7 +333,9 @@ class SupportsLogMarks(Protocol):
 
 async def acknowledged_in(store: Store, log: str) -> LogMark | None:
     """Return the last acknowledged row of a log, None if it is unknown; a store with one is a `SupportsLogMarks`."""
-    return await cast("SupportsLogMarks", store).acknowledged(log) if implements(store, SupportsLogMarks) else None
+    acknowledged = getattr(store, "acknowledged", None)
+    mark: LogMark | None = None if acknowledged is None else await acknowledged(log)
+    return mark
 
 
 def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:

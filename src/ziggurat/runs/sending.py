@@ -116,7 +116,7 @@ async def _waits(runs: Runs, info: LogInfo) -> list[Pending]:
     """Return what a suspended run waits for; of its record only the entries that say so are read."""
     ended = await runs.entry(info.id, info.count)
     if not isinstance(ended, Ended):  # it goes on by now
-        return (await runs.read(info.id)).index.waits_at()
+        return [*(await runs.read(info.id)).index.waits().values()]
     entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
     return [entry for entry in entries if isinstance(entry, Pending)]
 

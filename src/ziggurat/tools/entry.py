@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.service import COMPOSITE, Service, fact, innermost, name_of, rewrapped, wrapped_in
+from ziggurat.core.service import COMPOSITE, Service, fact, innermost, name_of, rewrapped
 from ziggurat.core.settings import advice
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import AS_TOOL, NORMALIZE, SPEC, ToolSpec
@@ -87,7 +87,7 @@ class ToolEntry(Struct, frozen=True, eq=False):
 
 def _as_function_tool(each: Any) -> Any:
     """Return a function as a tool, with the layers that are around it."""
-    inner = wrapped_in(each)
+    inner = getattr(each, "inner", None)
     layered = None if inner is None else rewrapped(each, _as_function_tool(inner))
     return tool(each) if layered is None else layered
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, NotRepeatable, ToolError
-from ziggurat.core.service import EFFECT, NAME, Fact, Service, facts_of, rewrapped, wrapped_in
+from ziggurat.core.service import EFFECT, NAME, Fact, Service, rewrapped
 from ziggurat.core.settings import Decorated, NonNegativeInt, Seconds, checked
 from ziggurat.journal.entries import Returned
 from ziggurat.journal.journal import journal_of
@@ -245,8 +245,8 @@ def guard_call(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, Tool
         combined = copy(service)
         combined.alternatives = tuple(guard_call(each) for each in service.alternatives)
         return combined
-    inner = cast("Service[ToolCall, ToolResult] | None", wrapped_in(service))
-    if inner is None or SPEC in facts_of(service):
+    inner: Service[ToolCall, ToolResult] | None = getattr(service, "inner", None)
+    if inner is None or SPEC in (getattr(service, "facts", None) or ()):
         return _CallGuard(service)
     layered = rewrapped(service, guard_call(inner))
     return _CallGuard(service) if layered is None else layered  # at least in front of a layer that cannot be moved
