@@ -49,7 +49,7 @@ async def test_the_last_reader_may_leave_at_any_moment_of_the_end(turns: int, mo
     wrong(store).live = live
     runs = DrivenRuns(store)
     journal = LocalJournal()
-    control = RunControl("r", Runs(store))
+    control = RunControl("r", Runs())
     control.follow(EventBroadcast(journal, root().emit, pieces=True, recorded=()))
     runs.begin(control)
     live.readers = [run_log("r")]

@@ -113,9 +113,8 @@ class Steering:
             mailbox = self._mailbox_at(step, "tools")
             if mailbox is None:
                 return await calls()
-            if not mailbox.has_redirect:
-                with mailbox.interrupting():
-                    return await calls()
+            if (results := await mailbox.unless_redirected(calls)) is not None:
+                return results
         await self.apply(step, "tools")
         return None
 

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -18,6 +19,8 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import Inboxes, PostedCancel, PostedMessages
+
+T = TypeVar("T")
 
 
 class SubscribedItem(Struct, frozen=True):
@@ -185,9 +188,12 @@ class RunControl:
         self._posted = False  # whether it was cancelled from elsewhere
 
     def follow(self, broadcast: EventBroadcast) -> None:
-        """Have the run, which is driven in this event loop from now on, reached by those who read or control it."""
+        """Have the run, which this task drives from now on, reached by those who read or control it, until `end`."""
         broadcast.readers, self.broadcast = self.readers, broadcast
         self._loop = asyncio.get_running_loop()
+        self._driving = Interruption()
+        if self._posted:  # it was cancelled before it was continued
+            broadcast.journal.cancelled = broadcast.journal.refusing = True
 
     def events(self) -> AsyncGenerator[SubscribedItem, None]:
         """Return the items of the run from its start, and its other events from now on; read them when it is opened."""
@@ -249,19 +255,17 @@ class RunControl:
                 return act
         return None
 
-    @property
-    def has_redirect(self) -> bool:
-        return any(act.verb == "redirect" for act in self._acts)
-
-    @contextmanager
-    def interrupting(self) -> Iterator[None]:
-        """Cancel the block, and nothing else, when the run is redirected."""
+    async def unless_redirected(self, begin: Callable[[], Awaitable[T]]) -> T | None:
+        """Begin and await some work, unless the run was redirected; cancel it, and return None, when it is."""
+        if any(act.verb == "redirect" for act in self._acts):
+            return None
         self._interruption = interruption = Interruption()
         try:
-            yield
+            return await begin()
         except asyncio.CancelledError as error:
             if not interruption.end(error):
                 raise
+            return None
         finally:
             self._interruption = None
             interruption.end()
@@ -294,12 +298,6 @@ class RunControl:
         if mine is not None:
             self.whole.remove(mine)
         return SteeringAct(posted.verb, posted.messages if mine is None else mine[1], number)
-
-    def begin(self, journal: LocalJournal) -> None:
-        """Let the current task, which drives the run, be cancelled from elsewhere until `end`."""
-        self._driving = Interruption()
-        if self._posted:  # before it was continued
-            journal.cancelled = journal.refusing = True
 
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
         """Let the task be cancelled no more; return whether an error that ended the run cancels only the run."""

@@ -11,7 +11,7 @@ from ziggurat.calls.hooks import mask_of
 from ziggurat.core import failures
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import JOURNAL, Context, Scope
 from ziggurat.core.errors import (
     CallerError,
     JournalCorrupt,
@@ -24,7 +24,7 @@ from ziggurat.core.errors import (
     attach,
     fact_of,
 )
-from ziggurat.core.event import SILENCE
+from ziggurat.core.event import SILENCE, listening_to
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import contained, finished
 from ziggurat.journal.entries import Ended, Entered
@@ -33,11 +33,8 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.opener import Opener, Opening
-from ziggurat.runs.options import RunOptions, root_context
+from ziggurat.runs.options import RunOptions
 from ziggurat.runs.runs import conditions_of
-from ziggurat.tools.approval import APPROVALS
-from ziggurat.tools.permissions import GRANTS
-from ziggurat.tools.threads import rules_hold, run_ended
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
@@ -68,7 +65,7 @@ async def drive(
     failure: BaseException | None = None
     task = asyncio.current_task()
     try:
-        entering = enter(agent, opening.request, _begin(opening))
+        entering = enter(agent, opening.request, opening.take_context())
         journal, writer = opening.journal, opening.writer
         run = await (entering if writer is None else writer.holding(entering))
         if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
@@ -100,19 +97,8 @@ async def drive(
     finally:
         if failure is not None:
             failures.forget_mistake(failure)
-        run_ended(opening.run_id)
         await opening.leave()
     return run
-
-
-def _begin(opening: Opening) -> Context:
-    """Return the context of a run that the current task drives from now on, after noting if rules hold in it."""
-    ctx = opening.take_context()
-    if opening.control is not None:
-        opening.control.begin(opening.journal)
-    if APPROVALS in ctx.scope or GRANTS in ctx.scope:
-        rules_hold(ctx)
-    return ctx
 
 
 async def _end_cancelled(
@@ -275,7 +261,8 @@ async def drive_gated(
 
     request = request or AgentRequest(())
     try:
-        ctx = root_context(opener.path, options.scope(), options, Stopwatch(options.clock))
+        watch = Stopwatch(options.clock, options.around)
+        ctx = Context(opener.path, listening_to(options.emit, options.listeners), watch, Scope(options.scope()))
         return await gate(inside)(request, ctx)
     except LimitExceeded as refusal:
         if began or raises:

@@ -17,9 +17,9 @@ from ziggurat.calls.hooks import screened
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.context import JOURNAL, RUN_ID, Context, Scope
 from ziggurat.core.errors import CallerError, LeaseHeld, RunExists, RunNotFound, attach
-from ziggurat.core.event import Emit
+from ziggurat.core.event import Emit, listening_to
 from ziggurat.core.path import check_new_id, escaped
 from ziggurat.core.settings import checked
 from ziggurat.journal.entries import (
@@ -39,7 +39,7 @@ from ziggurat.journal.store import UNFINISHED, Claim, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decisions, empty_run
 from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, SubscribedItem
-from ziggurat.runs.options import NO_OPTIONS, Environment, Live, Prompt, RunOptions, root_context
+from ziggurat.runs.options import NO_OPTIONS, Environment, Live, Prompt, RunOptions
 from ziggurat.runs.runs import RunConditions, Runs, conditions_of, limit_grants
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
@@ -48,7 +48,10 @@ from ziggurat.runs.session_writer import (
     reopen_session,
     request_digest,
 )
+from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
+from ziggurat.tools.permissions import GRANTS
+from ziggurat.tools.threads import rules_hold, run_ended
 
 
 class Recovering(Struct, frozen=True):
@@ -102,6 +105,7 @@ class Opening(Struct, eq=False):
         return ctx
 
     async def leave(self) -> None:
+        run_ended(self.run_id)
         if self.control is not None:
             self.control.end()
         try:
@@ -395,18 +399,21 @@ class Opener:
             scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)
             scope[SAVE_WAITING] = writer.save_waiting
             writer.journal, writer.path = journal, self.path
-        ctx = root_context(self.path, scope, options, journal.watch)
+        emit = listening_to(options.emit, options.listeners)
         if runs is not None and control is not None:
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 
             known = has_id or state == "continued"  # someone may subscribe
-            broadcast = EventBroadcast(journal, ctx.emit, pieces=known, recorded=RECORDED_EVENTS)
+            emit = broadcast = EventBroadcast(journal, emit, pieces=known, recorded=RECORDED_EVENTS)
             control.follow(broadcast)
             runs.announce(control)
-            ctx = ctx.emitting(broadcast)
         if control is not None:
             control.recorded.set()
-        return Opening(state, run_id, request, self.path, ctx.emit, ctx, journal, runs, writer, control=control)
+        journal.watch.outer = options.around
+        ctx = Context(self.path, emit, journal.watch, Scope(scope))
+        if state != "ended" and (APPROVALS in scope or GRANTS in scope):
+            rules_hold(ctx)
+        return Opening(state, run_id, request, self.path, emit, ctx, journal, runs, writer, control=control)
 
     def subscribe(
         self, run_id: str, after: int, items: AsyncGenerator[SubscribedItem, None] | None = None

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.codec import encode
-from ziggurat.core.context import CLOCK, IDS, RANDOM, Context, Key, Scope
+from ziggurat.core.context import CLOCK, IDS, RANDOM, Context, Key
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt
 from ziggurat.core.event import SILENCE, Emit, Listener, NestedEvents, listening_to
 from ziggurat.core.path import ID, check_new_name, is_id
@@ -206,13 +206,6 @@ def _check_deps(deps: Deps) -> None:
         raise ConfigurationError("deps is for your own dependencies; the clock is environment=Environment(clock=...)")
     for own, value in deps.items():
         cast("Key[Any]", own).check(value)
-
-
-def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions, watch: Stopwatch) -> Context:
-    """Return the first context of a run, whose time is measured by `watch`."""
-    watch.outer = options.around
-    ctx = Context(path, options.emit, watch, Scope(scope))
-    return ctx.heard_by(*options.listeners) if options.listeners else ctx
 
 
 def joined_context(ctx: Context, options: RunOptions) -> Context:

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
+from functools import cached_property
 from typing import Any, Unpack
 from weakref import WeakValueDictionary
 
@@ -92,8 +93,7 @@ class Runs:
     keeps_ended: bool = False
     """Whether a run that completed can still be found by its id."""
 
-    def __init__(self, store: Store | None = None) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._in_progress: dict[str, LocalJournal | None] = {}  # None while a run is being opened or taken over
         self._driven: dict[str, RunControl] = {}
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
@@ -102,15 +102,14 @@ class Runs:
         self._inboxes: dict[str, list[InboxItem]] = {}
         self._keys: dict[str, set[str]] = {}  # of the items in each inbox
 
-    @property
+    @cached_property
     def store(self) -> Store:
         """The store of their sessions and, if they outlive the process, of the runs."""
-        if self._store is None:
-            from ziggurat.stores.local import InMemoryStore
+        from ziggurat.stores.local import InMemoryStore
 
-            self._store = InMemoryStore()
-            _BY_STORE[id(self._store)] = self
-        return self._store
+        store = InMemoryStore()
+        _BY_STORE[id(store)] = self
+        return store
 
     async def find(self, run_id: str) -> LogInfo | None:
         """Return the status of a run and the digest of its request, None if there is none."""
@@ -299,7 +298,8 @@ class Runs:
     def announce(self, run: RunControl) -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
         self._driven[run.run_id] = run
-        self._wake(run.run_id)
+        if run.run_id in self._waiting:
+            self._wake(run.run_id)
 
     async def _open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment

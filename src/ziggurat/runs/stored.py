@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Unpack, get_args
+from weakref import WeakKeyDictionary
 
 from msgspec import Raw
 
@@ -203,8 +204,9 @@ class StoredRuns(Runs):
     keeps_ended = True
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._polled: dict[asyncio.AbstractEventLoop, DrivenRuns] = {}
+        super().__init__()
+        self.store = store
+        self._polled: WeakKeyDictionary[asyncio.AbstractEventLoop, DrivenRuns] = WeakKeyDictionary()
 
     async def find(self, run_id: str) -> LogInfo | None:
         return await self.store.find(run_log(run_id))
@@ -274,14 +276,9 @@ class StoredRuns(Runs):
             if journal.ended is None or not journal.went_on:
                 await finished(self._withdraw(run_id, journal, mistaken))
         finally:
-            loop = asyncio.get_running_loop()
-            driven = self._polled.get(loop)
+            driven = self._polled.get(asyncio.get_running_loop())
             if driven is not None:
-                try:
-                    await driven.end(run_id)
-                finally:
-                    if not driven.runs and self._polled.get(loop) is driven:  # others may have begun meanwhile
-                        del self._polled[loop]
+                await driven.end(run_id)
 
     async def _withdraw(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
