@@ -20,9 +20,9 @@ from ziggurat.journal import Store
 from ziggurat.layers.retry import retry
 from ziggurat.messages import assistant
 from ziggurat.messages.agent import empty_run
+from ziggurat.messages.prompts import request_of
 from ziggurat.messages.usage import Tally, cost_text, price_of_calls
 from ziggurat.models import ScriptedModel
-from ziggurat.runs.options import request_of
 from ziggurat.stops import Completed
 from ziggurat.tools import tool_call
 

@@ -13,8 +13,8 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.journal import Mode
 from ziggurat.layers.pipeline import Pick, steer
 from ziggurat.layers.retry import retry
+from ziggurat.messages.prompts import request_of
 from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.runs.options import request_of
 
 WRONG: Any = 3
 Q = TypeVar("Q")

@@ -29,9 +29,9 @@ from ziggurat.journal.entries import Failure
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import ModelRequest, ModelResponse
+from ziggurat.messages.prompts import request_of
 from ziggurat.messages.usage import Tally
 from ziggurat.models import Model, Pause, ScriptedModel, ScriptedReply
-from ziggurat.runs.options import request_of
 from ziggurat.testing import HandClock, assert_no_leaks
 
 

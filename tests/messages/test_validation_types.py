@@ -6,8 +6,8 @@ import pytest
 
 from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.messages import Audio, File, Thinking, assistant, tool_message
+from ziggurat.messages.prompts import request_of
 from ziggurat.messages.validation import problem_in
-from ziggurat.runs.options import request_of
 
 WRONG: list[tuple[Any, str]] = [
     (Text(3), r"Text: .*\$.text"),  # type: ignore[arg-type]

@@ -30,9 +30,9 @@ from ziggurat.events import AgentEnded
 from ziggurat.journal.entries import Ended, Entered, Opened
 from ziggurat.messages import Transcript, assistant, stops, tool_message
 from ziggurat.messages.agent import empty_run
+from ziggurat.messages.prompts import request_of
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.options import request_of
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 

@@ -17,7 +17,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedEvent, read_posted
-from ziggurat.runs.options import request_of
+from ziggurat.messages.prompts import request_of
 from ziggurat.runs.runs import Runs, conditions_of
 
 

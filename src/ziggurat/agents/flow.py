@@ -16,7 +16,8 @@ from ziggurat.core.service import stack
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRun, Out
-from ziggurat.runs.options import Prompt, RunArguments
+from ziggurat.messages.prompts import Prompt
+from ziggurat.runs.options import RunArguments
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle

@@ -11,10 +11,11 @@ from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.tasks import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
+from ziggurat.messages.prompts import Prompt, user_messages
 from ziggurat.runs import sending
 from ziggurat.runs.control import RunControl, SteeringAct
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.options import Environment, Prompt, user_messages
+from ziggurat.runs.options import Environment
 
 if TYPE_CHECKING:
     from ziggurat.runs.control import SubscribedItem

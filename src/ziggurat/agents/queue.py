@@ -10,7 +10,8 @@ from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
 from ziggurat.core.tasks import verb
 from ziggurat.journal.store import Priority, queue_of
 from ziggurat.messages.agent import Out
-from ziggurat.runs.options import Environment, History, LiveArguments, Prompt, RunOptions, request_of
+from ziggurat.messages.prompts import History, Prompt, request_of
+from ziggurat.runs.options import Environment, LiveArguments, RunOptions
 from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:

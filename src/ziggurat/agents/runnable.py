@@ -20,17 +20,9 @@ from ziggurat.journal.entries import Origin
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.model import AS_TOOL
+from ziggurat.messages.prompts import Prompt
 from ziggurat.runs.opener import Opener
-from ziggurat.runs.options import (
-    Deps,
-    ForkArguments,
-    Live,
-    Prompt,
-    ResumeArguments,
-    RunArguments,
-    RunId,
-    RunOptions,
-)
+from ziggurat.runs.options import Deps, ForkArguments, Live, ResumeArguments, RunArguments, RunId, RunOptions
 from ziggurat.runs.runs import runs_of
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects

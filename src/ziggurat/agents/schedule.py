@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ziggurat.agents.recurrence import Cron, Every, due_ticks
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import StoreError
 from ziggurat.core.log import logger
 from ziggurat.core.path import check_new_id
-from ziggurat.core.recurrence import Cron, Every, due_ticks
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
 from ziggurat.journal.store import Store
 from ziggurat.runs.options import Environment

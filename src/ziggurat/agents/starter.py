@@ -22,10 +22,12 @@ from ziggurat.core.service import fact, innermost
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import Warned
+from ziggurat.messages.prompts import Prompt, request_of
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.drive import drive, drive_gated
-from ziggurat.runs.opener import Opener, Opening
-from ziggurat.runs.options import NO_OPTIONS, Prompt, RunArguments, RunOptions, joined_context, request_of
+from ziggurat.runs.opener import Opener
+from ziggurat.runs.opening import Opening
+from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
 from ziggurat.runs.session_writer import session_for
 from ziggurat.tools.threads import POOL, check_thread, trust_thread
 

@@ -18,8 +18,8 @@ from ziggurat.core.tasks import finished
 from ziggurat.journal.store import Claim, Store, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
-from ziggurat.runs.opener import Recovering
 from ziggurat.runs.options import RunOptions
+from ziggurat.runs.recovering import Recovering
 
 if TYPE_CHECKING:
     from ziggurat.agents.schedule import Schedule

@@ -104,11 +104,11 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.flows": {
         "agents.continue_as_new": "continue_as_new",
         "agents.flow": "Flow flow",
+        "agents.recurrence": "Every cron due_ticks every",
         "agents.schedule": "schedule",
         "calls.awaited": "ask event sleep",
         "calls.gather": "first gather quorum settled",
         "calls.step": "Arguments Step step",
-        "core.recurrence": "Every cron due_ticks every",
         "runs.sending": "send",
         "tools.decisions": "Question",
     },

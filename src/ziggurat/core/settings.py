@@ -18,7 +18,7 @@ import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Set
 from decimal import Decimal
-from functools import cache, lru_cache, wraps
+from functools import lru_cache, wraps
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, Protocol, TypeVar, cast
 
@@ -44,7 +44,7 @@ def implements(value: object, protocol: type) -> bool:
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _methods(protocol))
 
 
-@cache
+@lru_cache(maxsize=512)
 def _methods(protocol: type) -> tuple[str, ...]:
     return tuple(
         name

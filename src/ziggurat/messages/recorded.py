@@ -3,17 +3,16 @@
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, zip_longest
-from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from ziggurat.core.codec import Raw, as_type, encode
-from ziggurat.core.path import is_question, parent_of
-from ziggurat.journal.entries import Entered, JournalEntry, Result
+from ziggurat.core.codec import as_type, encode
+from ziggurat.core.path import is_question, is_tool_call, name_at, parent_of, step_of, upwards
+from ziggurat.journal.entries import Entered, Intent, JournalEntry, Pending, Result
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.conversation import Steer
 from ziggurat.messages.message import Message, Text, Thinking, ToolCall, ToolResult, fit
-
-T = TypeVar("T")
 
 _STEP = re.compile(r"step-(\d+)/([^/]+)")
 _TOOL = re.compile(r"tool-(\d+):")
@@ -58,7 +57,7 @@ def recorded_steps(
     under = agent + "/"
     for entry in entries:
         if isinstance(entry, Entered) and entry.path == agent:
-            request = _decode(entry.request, _Asked).messages
+            request = as_type(entry.request, _Asked).messages
         elif isinstance(entry, Result) and entry.path.startswith(under):
             _add_result(entry, entry.path[len(under) :], steps)
     ordered = [steps[number] for number in sorted(steps)]
@@ -69,7 +68,7 @@ def recorded_steps(
 
 def _add_result(entry: Result, place: str, steps: dict[int, RecordedStep]) -> None:
     if place.startswith("steering-") and "/" not in place:
-        steer = _decode(entry.value, Steer)
+        steer = as_type(entry.value, Steer)
         step = steps.setdefault(steer.step, RecordedStep(steer.step))
         (step.before if steer.place == "before" else step.due).extend(steer.messages)
         return
@@ -79,15 +78,11 @@ def _add_result(entry: Result, place: str, steps: dict[int, RecordedStep]) -> No
     step = steps.setdefault(int(match[1]), RecordedStep(int(match[1])))
     tool = _TOOL.match(match[2])
     if is_question(entry.path):
-        step.replies.append(fit(_decode(entry.value, _Replied).message))
+        step.replies.append(fit(as_type(entry.value, _Replied).message))
     elif tool is not None:
         step.results[int(tool[1])] = as_type(entry.value, ToolResult)
     elif match[2] == "nudge":
         step.after.append(as_type(entry.value, Message))
-
-
-def _decode(value: object, kind: type[T]) -> T:
-    return as_type(value, kind) if isinstance(value, Raw) else value  # type: ignore[return-value]
 
 
 def said_before(entries: Iterable[JournalEntry], path: str) -> list[Message] | None:
@@ -105,6 +100,38 @@ def said_before(entries: Iterable[JournalEntry], path: str) -> list[Message] | N
         elif step.number == number:
             messages += step.before
     return messages
+
+
+_WAITS = "no result yet: a person has been asked and has not decided; do not ask for it again"
+
+
+def waiting_steps(journal: LocalJournal, waits: Sequence[str]) -> list[Message]:
+    """Return the messages of the steps around waits at paths: the reply, and the result of each call so far."""
+    messages: list[Message] = []
+    for agent in dict.fromkeys(step_of(calls[-1])[0] for path in waits if (calls := _calls_around(path))):
+        _, steps = recorded_steps(journal.entries, agent)
+        last = steps[-1] if steps else None
+        if last is None or last.complete or not last.replies:
+            continue
+        reply = last.replies[-1]
+        entered = [name_at(path) for path in upwards(agent) if journal.index.is_entered(path)]
+        messages.append(replace(reply, name="/".join(reversed(entered[:-1]))) if entered[1:] else reply)
+        for number, call in enumerate(reply.tool_calls, 1):
+            result = last.results.get(number) or ToolResult(call.id, call.name, _WAITS, "interrupted", call.name)
+            messages.append(Message("tool", (result,)))
+    return messages
+
+
+def waiting_calls(entries: Iterable[JournalEntry], waits: Sequence[str]) -> list[ToolCall]:
+    """Return the tool calls around waits at paths, as they were made and as they were changed."""
+    paths = {path for wait in waits for path in _calls_around(wait)}
+    calls = [entry for entry in entries if isinstance(entry, (Pending, Intent)) and entry.path in paths]
+    return [as_type(entry.request, ToolCall) for entry in calls]
+
+
+def _calls_around(path: str) -> list[str]:
+    """Return the paths of the tool calls at and above a path, the innermost first."""
+    return [above for above in upwards(path) if is_tool_call(above)]
 
 
 def first_difference(recorded: Sequence[Message], current: Iterable[Message]) -> tuple[str, str, str]:

@@ -32,7 +32,8 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
-from ziggurat.runs.opener import Opener, Opening
+from ziggurat.runs.opener import Opener
+from ziggurat.runs.opening import Opening
 from ziggurat.runs.options import RunOptions
 from ziggurat.runs.runs import conditions_of
 

@@ -2,22 +2,17 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
-from msgspec import Raw, Struct
-
-from ziggurat.core.codec import decode
-from ziggurat.core.errors import JournalCorrupt
-from ziggurat.core.event import Event, Skipped
 from ziggurat.core.settings import implements
 from ziggurat.core.tasks import first_of
 from ziggurat.journal.entries import ConversationReader
 from ziggurat.journal.rows import known_run, lines_of, read_rows
 from ziggurat.journal.store import LiveMessages, LiveReader, Store, SupportsChangeSignal, run_log
-from ziggurat.messages.events import AnyEvent
 from ziggurat.runs.control import SubscribedItem
+from ziggurat.runs.live import LiveEvents
 from ziggurat.stores.records import reader_of
 
 POLL = 0.1
@@ -32,61 +27,6 @@ PATIENCE = 0.25
 
 Begun = Callable[[float], Coroutine[Any, Any, bool]]
 """Waits until this process drives the run, at most for some seconds, and returns whether it does."""
-
-
-class LiveBatch(Struct, frozen=True, array_like=True):
-    sender: str
-    before: int
-    stable: int
-    over: bool
-    items: list[tuple[int, int, Raw]]
-    dropped: int = 0
-
-
-class LiveEvents:
-    """The events of a run as received, in order; `Skipped` stands for those that are missing."""
-
-    def __init__(self) -> None:
-        self.items: deque[SubscribedItem] = deque()
-        self.stable: int = 0
-        self.sent: bool = False
-        self._sender = ""
-        self._expected = 0
-
-    def read(self, messages: Iterable[bytes]) -> None:
-        for message in messages:
-            try:
-                batch = decode(message, LiveBatch)
-            except JournalCorrupt:  # the rest of a line of which the beginning was before this reader's time
-                continue
-            missing = batch.dropped
-            if batch.sender == self._sender:
-                missing += batch.before - self._expected
-            self._sender, self._expected = batch.sender, batch.before + batch.dropped + len(batch.items)
-            self.stable, self.sent = max(self.stable, batch.stable), not batch.over
-            if missing:
-                number, index, _ = batch.items[0] if batch.items else (batch.stable, 1, None)
-                self.items.append(SubscribedItem(number, max(1, index - 1), Skipped("", missing)))
-            self.items.extend(SubscribedItem(number, index, _event(raw)) for number, index, raw in batch.items)
-
-    def next(self, number: int, index: int) -> SubscribedItem | None:
-        """Return the event that comes after an item, before the next entry; None if there is none yet."""
-        # Those that came too late, because a later entry was delivered without waiting for them, are skipped.
-        late = 0
-        while self.items and self.items[0].number < number:
-            item = self.items.popleft()
-            late += item.what.count if isinstance(item.what, Skipped) else 1
-        if late:
-            return SubscribedItem(number, index + 1, Skipped("", late))
-        return self.items.popleft() if self.items and self.items[0].number == number else None
-
-
-def _event(raw: Raw) -> Event:
-    try:
-        event: Event = decode(raw, AnyEvent)
-    except JournalCorrupt:  # of a newer version
-        return Skipped("", 1)
-    return event
 
 
 class _Follower:

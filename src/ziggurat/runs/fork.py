@@ -27,8 +27,9 @@ from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.record import flows_in
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Steer
+from ziggurat.messages.prompts import Prompt, request_of
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
-from ziggurat.runs.options import Live, Prompt, request_of
+from ziggurat.runs.options import Live
 from ziggurat.tools.fork_effects import ForkEffects
 
 _STEP = re.compile(r"step-(\d+)(/|$)")

@@ -1,27 +1,22 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Iterable
 from contextlib import suppress
-from functools import partial
-from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import INBOX, SESSION_ID
+from ziggurat.calls.agent_call import INBOX
 from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
-from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, Scope
 from ziggurat.core.errors import CallerError, LeaseHeld, RunExists, RunNotFound, attach
-from ziggurat.core.event import Emit, listening_to
+from ziggurat.core.event import listening_to
 from ziggurat.core.path import check_new_id, escaped
-from ziggurat.core.settings import checked
 from ziggurat.journal.entries import (
     Decided,
     Ended,
@@ -30,19 +25,19 @@ from ziggurat.journal.entries import (
     Opened,
     Origin,
     Pending,
-    Result,
-    Returned,
     Tried,
 )
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import UNFINISHED, Claim, LogInfo
+from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decisions, empty_run
+from ziggurat.messages.prompts import Prompt
 from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, SubscribedItem
-from ziggurat.runs.options import NO_OPTIONS, Environment, Live, Prompt, RunOptions
-from ziggurat.runs.runs import RunConditions, Runs, conditions_of, limit_grants
+from ziggurat.runs.opening import Opening, State
+from ziggurat.runs.options import NO_OPTIONS, Environment, Live, RunOptions
+from ziggurat.runs.recovering import Recovering
+from ziggurat.runs.runs import RunConditions, Runs, conditions_of
 from ziggurat.runs.session_writer import (
-    SESSION_WRITER,
     SessionWriter,
     open_session,
     reopen_session,
@@ -50,76 +45,8 @@ from ziggurat.runs.session_writer import (
 )
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
-from ziggurat.tools.permissions import GRANTS
-from ziggurat.tools.threads import rules_hold, run_ended
-
-
-class Recovering(Struct, frozen=True):
-    claim: Claim
-    attempts: int  # in the last one, the worker drives no other run
-    isolate: Callable[[Callable[[], bool]], Awaitable[None]]  # waits until it drives no other, or the run has an answer
-
-    async def attempt(self, journal: LocalJournal) -> tuple[int, bool, bool]:
-        """Return how often in a row the run's process was lost, whether it is given up, and whether it is alone now."""
-        # A process may be lost through another run, so a run is given up only if it was lost while it was alone.
-        if journal.ended is not None and journal.ended.stop not in UNFINISHED:
-            raise LeaseHeld("another process has finished the run")
-        losses, alone = int(self.claim.lost), False
-        for entry in reversed(journal.entries):
-            if isinstance(entry, Opened):
-                losses, alone = losses + entry.losses, entry.alone
-                break
-            if isinstance(entry, (Result, Returned, Decided, Ended)):
-                break
-        if losses >= self.attempts and alone:
-            return losses, True, True
-        if not losses or losses < self.attempts - 1:
-            return losses, False, False
-        count = len(journal.entries)
-        await self.isolate(lambda: any(isinstance(each, (Result, Returned)) for each in journal.entries[count:]))
-        return losses, False, True
-
-
-State = Literal["new", "continued", "ended"]
-
-
-class Opening(Struct, eq=False):
-    """A run that is open: what it takes to drive it."""
-
-    state: State
-    run_id: str
-    request: AgentRequest
-    path: str
-    emit: Emit
-    ctx: Context | None
-    journal: LocalJournal
-    runs: Runs | None = None
-    writer: SessionWriter | None = None
-    mistaken: bool = False
-    control: RunControl | None = None
-
-    def take_context(self) -> Context:
-        """Return the first context of the run, to be used once: it is not held here, so that it is freed."""
-        ctx, self.ctx = self.ctx, None
-        assert ctx is not None
-        return ctx
-
-    async def leave(self) -> None:
-        run_ended(self.run_id)
-        if self.control is not None:
-            self.control.end()
-        try:
-            try:
-                if self.control is not None and self.journal.reopened:
-                    # While its lease holds: whoever drives the run next would use decisions that came to nothing here.
-                    await self.control.inbox(self.run_id, self.journal).withdraw()
-            finally:
-                if self.writer is not None:
-                    await self.writer.leave()
-        finally:
-            if self.runs is not None:
-                await self.runs.leave(self.run_id, self.journal, mistaken=self.mistaken)
-            self.journal.close()
+from ziggurat.tools.permissions import GRANTS, limit_grants
+from ziggurat.tools.threads import rules_hold
 
 
 class Opener:
@@ -264,7 +191,7 @@ class Opener:
                 journal,
                 replace(options, control=control),
                 runs=self.runs,
-                conditions=conditions,
+                grants=conditions.grants,
                 writer=writer,
                 effects=effects,
             )
@@ -286,7 +213,6 @@ class Opener:
                 pass
         return self._answered(run_id, journal, NO_OPTIONS)
 
-    @checked
     async def decide(self, run_id: str, decisions: Decisions, clock: Clock) -> None:
         """Decide on what waits in a run, without driving it; if nobody does, it is recorded, and the run is due."""
         while (info := await self.runs.known(run_id)).status == "Continued":
@@ -346,7 +272,7 @@ class Opener:
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
         conditions = conditions_of(journal.entries[0])
-        return self._opening("continued", run_id, request, journal, options, runs=None, conditions=conditions)
+        return self._opening("continued", run_id, request, journal, options, runs=None, grants=conditions.grants)
 
     async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> Opening:
         """Create a run with the first steps of another, and open it to continue it."""
@@ -375,14 +301,14 @@ class Opener:
         options: RunOptions,
         *,
         runs: Runs | None,
-        conditions: RunConditions | None = None,
+        grants: Iterable[str] | None = None,
         writer: SessionWriter | None = None,
         effects: ForkEffects | None = None,
     ) -> Opening:
         scope = options.scope()
         scope[JOURNAL], scope[RUN_ID] = journal, run_id
-        if conditions is not None:
-            limit_grants(scope, conditions)
+        if grants is not None:
+            limit_grants(scope, grants)
         if effects is not None:
             scope[FORK_EFFECTS] = effects
         control, has_id = options.control, options.run_id is not None
@@ -395,10 +321,7 @@ class Opener:
             else:
                 scope[INBOX], scope[STEERING] = control.inbox, control
         if writer is not None:
-            scope[SESSION_WRITER], scope[SESSION_ID] = writer, writer.id
-            scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)
-            scope[SAVE_WAITING] = writer.save_waiting
-            writer.journal, writer.path = journal, self.path
+            writer.join(scope, journal, self.path, self.runs, options.clock)
         emit = listening_to(options.emit, options.listeners)
         if runs is not None and control is not None:
             from ziggurat.runs.recorded_events import RECORDED_EVENTS

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode
-from ziggurat.core.context import Key
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
 from ziggurat.core.tasks import first_of, ring
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
@@ -22,7 +21,6 @@ from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
 from ziggurat.runs.control import RunControl, SubscribedItem, subscribe
 from ziggurat.runs.options import Environment
-from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 
 class RunConditions(Struct, frozen=True, omit_defaults=True):
@@ -67,13 +65,6 @@ def labels_of(opened: JournalEntry) -> dict[str, Any]:
     labels = opened.labels if isinstance(opened, Opened) else None
     plain = decode(labels if isinstance(labels, Raw) else encode(labels), object)
     return plain if isinstance(plain, dict) else {}
-
-
-def limit_grants(values: dict[Key[Any], Any], conditions: RunConditions) -> None:
-    if conditions.grants is not None:
-        grants = frozenset(conditions.grants)
-        values[GRANTS] = grants & values.get(GRANTS, grants)
-        values[DECLARED_ONLY] = True
 
 
 POLL = 1.0

@@ -15,7 +15,8 @@ from ziggurat.messages.agent import Answer, PendingItem, recorded_item
 from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedCancel, PostedEvent, PostedMessages
-from ziggurat.runs.options import Prompt, RunId, user_messages
+from ziggurat.messages.prompts import Prompt, user_messages
+from ziggurat.runs.options import RunId
 from ziggurat.runs.runs import Runs, runs_of
 from ziggurat.tools.decisions import awaited_in, fitting
 

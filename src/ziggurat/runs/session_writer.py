@@ -3,24 +3,27 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
+from ziggurat.calls.agent_call import SESSION_ID
+from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.rewrite import Rewritable
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.log import logger
-from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
 from ziggurat.core.tasks import finished
-from ziggurat.journal.entries import Entered, Intent, Pending
+from ziggurat.journal.entries import Entered
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, recorded_items
 from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.message import Message, ToolCall, ToolResult
-from ziggurat.messages.recorded import recorded_steps
+from ziggurat.messages.message import Message, ToolCall
+from ziggurat.messages.recorded import waiting_calls, waiting_steps
 from ziggurat.messages.stops import status_of
 from ziggurat.runs.runs import RunConditions, Runs
 from ziggurat.stores.session import Session, SessionLease
@@ -59,6 +62,13 @@ class SessionWriter:
     def id(self) -> str:
         return self._lease.session.id
 
+    def join(self, scope: dict[Key[Any], Any], journal: LocalJournal, path: str, runs: Runs, clock: Clock) -> None:
+        """Write for the run of this scope, whose agent is at a path."""
+        self.journal, self.path = journal, path
+        scope[SESSION_WRITER], scope[SESSION_ID] = self, self.id
+        scope[WAITING_CALLS] = partial(self._waits, runs, clock)
+        scope[SAVE_WAITING] = self._save_waiting
+
     async def holding(self, run: Awaitable[AgentRun]) -> AgentRun:
         """Await the run; calls in it that would wait until it leaves the session know that they are in it."""
         from ziggurat.core.clock import Holding  # most runs have no session
@@ -94,7 +104,7 @@ class SessionWriter:
             self._conversation, self._length = run.conversation, len(own)
         self._seen = run.complete
 
-    async def save_waiting(self) -> None:
+    async def _save_waiting(self) -> None:
         """Save what waits for people while they are asked in this process, as `close` does for a run that waits."""
         own = [] if self._conversation is not None else [*self.request.messages[self.loaded :]]
         async with self._saving:
@@ -133,7 +143,7 @@ class SessionWriter:
 
     # -- within --------------------------------------------------------------------------------------------------
 
-    async def waits(self, runs: Runs, clock: Clock, call: ToolCall, normalize: Normalize) -> bool:
+    async def _waits(self, runs: Runs, clock: Clock, call: ToolCall, normalize: Normalize) -> bool:
         """Return whether another run of the session waits with an equal call, as the tool takes its arguments now."""
         digest = call.fingerprint()
         for run_id, digests in [*self._lease.state.waiting.items()]:
@@ -150,8 +160,8 @@ class SessionWriter:
         """Return the entries to write so that the run's messages from number `start` on are these and what waits."""
         waiting, calls = list[Message](), tuple[str, ...]()
         if self.journal is not None and pending:
-            waiting = waiting_steps(self.journal, pending)
-            calls = tuple(dict.fromkeys(map(ToolCall.fingerprint, waiting_calls(self.journal, pending))))
+            waiting = waiting_steps(self.journal, [item.path for item in pending])
+            calls = tuple(dict.fromkeys(map(ToolCall.fingerprint, _waiting_calls(self.journal, pending))))
         entries = self._entries(start, [*own, *waiting], calls)
         end = start + len(own) + len(waiting)
         if not entries and end < self._count:  # what waited was not taken into the conversation
@@ -218,39 +228,9 @@ class SessionWriter:
             raise
 
 
-_WAITS = "no result yet: a person has been asked and has not decided; do not ask for it again"
-
-
-def waiting_steps(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[Message]:
-    """Return the messages of the steps in which agents of a run wait: the reply, and the result of each call so far."""
-    messages: list[Message] = []
-    for agent in dict.fromkeys(step_of(calls[-1])[0] for item in pending if (calls := _calls_around(item))):
-        _, steps = recorded_steps(journal.entries, agent)
-        last = steps[-1] if steps else None
-        if last is None or last.complete or not last.replies:
-            continue
-        reply = last.replies[-1]
-        entered = [name_at(path) for path in upwards(agent) if journal.index.is_entered(path)]
-        messages.append(replace(reply, name="/".join(reversed(entered[:-1]))) if entered[1:] else reply)
-        for number, call in enumerate(reply.tool_calls, 1):
-            result = last.results.get(number) or ToolResult(call.id, call.name, _WAITS, "interrupted", call.name)
-            messages.append(Message("tool", (result,)))
-    return messages
-
-
-def waiting_calls(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[ToolCall]:
-    """Return the calls that wait, and those around them, as they were made and as they were changed."""
-    paths = {path for item in pending for path in _calls_around(item)}
+def _waiting_calls(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[ToolCall]:
     calls = [item.call for item in pending if item.stage == "tool"]
-    for entry in journal.entries:
-        if isinstance(entry, (Pending, Intent)) and entry.path in paths:
-            calls.append(as_type(entry.request, ToolCall))
-    return calls
-
-
-def _calls_around(item: PendingItem) -> list[str]:
-    """Return the paths of the tool calls that wait for a decision, the innermost first."""
-    return [path for path in upwards(item.path) if is_tool_call(path)]
+    return calls + waiting_calls(journal.entries, [item.path for item in pending])
 
 
 async def _still_waiting(runs: Runs, run_id: str, now: float) -> LocalJournal | None:
@@ -268,7 +248,7 @@ async def _still_waiting(runs: Runs, run_id: str, now: float) -> LocalJournal | 
 
 def _has_made(journal: LocalJournal, call: ToolCall, normalize: Normalize) -> bool:
     """Return whether a call that waits would be equal to another if it were made now: its tool may have changed."""
-    for earlier in waiting_calls(journal, recorded_items(journal)):
+    for earlier in _waiting_calls(journal, recorded_items(journal)):
         if earlier.name == call.name:
             with suppress(InvalidArguments):
                 if normalize(earlier).arguments == call.arguments:

@@ -3,25 +3,21 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from typing import Unpack, get_args
+from typing import Unpack
 from weakref import WeakKeyDictionary
 
-from msgspec import Raw
-
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
-from ziggurat.core.codec import encode
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError, ZigguratError
-from ziggurat.core.event import Skipped
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, write_entry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.rows import chain_of, known_run
-from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogFilters, LogInfo, Send, Store, run_log
+from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogFilters, LogInfo, Store, run_log
 from ziggurat.journal.writer import LogWriter
-from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
-from ziggurat.runs.control import EventBroadcast, RunControl, SubscribedItem, Unread
-from ziggurat.runs.following import LiveBatch, followed
+from ziggurat.runs.control import RunControl, SubscribedItem
+from ziggurat.runs.following import followed
+from ziggurat.runs.live import EventSender
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening, labels_of, loaded_by, request_of
 from ziggurat.stores.records import entry_at, read_record, record_rows
@@ -31,82 +27,6 @@ PERIOD = 0.2
 
 _LAST_SEND = 1.0
 """Seconds for which the end of a run waits until its last events are sent."""
-
-PAUSE = 0.02
-"""Seconds between the batches that are sent of one run; events in between go together."""
-
-_LARGEST = 256 * 1024
-"""Bytes of the events of a batch; those that do not fit are skipped."""
-
-_KNOWN = frozenset(get_args(AnyEvent))
-_SCREENED = frozenset({Delta, ModelStarted, Skipped, StepEnded, StepStarted})
-"""The events of a run whose entries are redacted: those with text have passed the filters of deltas."""
-
-_TOO_LARGE = encode(Skipped("", 1))
-
-
-class EventSender:
-    """Sends the events of a run that this process drives, while readers in other processes listen."""
-
-    def __init__(self, broadcast: EventBroadcast) -> None:
-        self._broadcast = broadcast
-        self._unread = Unread()
-        self._over = asyncio.Event()
-        self._id = new_id()
-        self._sent = 0
-        self._stable = 0
-
-    async def run(self, send: Send) -> None:
-        journal, readers = self._broadcast.journal, self._broadcast.readers
-        readers.append(self._unread)
-        try:
-            while not self._is_over():
-                await journal.changed(self._has_news)
-                if not self._has_news():
-                    continue
-                await send(self._batch())
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._over.wait(), PAUSE)
-            await send(self._batch())
-        finally:
-            readers[:] = [reader for reader in readers if reader is not self._unread]
-
-    def end(self) -> None:
-        self._over.set()
-        self._broadcast.journal.wake()
-
-    def _is_over(self) -> bool:
-        return self._over.is_set() or self._broadcast.journal.closed
-
-    def _has_news(self) -> bool:
-        return bool(self._unread.items) or self._broadcast.journal.stable > self._stable or self._is_over()
-
-    def _batch(self) -> bytes:
-        unread, sent, size = self._unread, self._sent, 0
-        kinds = _SCREENED if self._broadcast.journal.is_screened else _KNOWN
-        self._sent += unread.dropped
-        before, unread.dropped = self._sent, 0
-        items: list[tuple[int, int, Raw]] = []
-        while unread.items:
-            item = unread.items.popleft()
-            if type(item.what) not in kinds:
-                continue
-            self._sent += 1
-            event = _encoded(item.what)
-            size += len(event)
-            if size > _LARGEST:
-                size -= len(event)
-                event = _TOO_LARGE
-            items.append((item.number, item.index, Raw(event)))
-        self._stable = self._broadcast.journal.stable
-        return encode(LiveBatch(self._id, sent, self._stable, self._is_over(), items, before - sent))
-
-
-def _encoded(event: object) -> bytes:
-    try:
-        return encode(event)
-    except TypeError:  # it holds a value of the user's that has no JSON form
-        return _TOO_LARGE
 
 
 class DrivenRuns:

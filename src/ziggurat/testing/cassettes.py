@@ -15,8 +15,9 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
+from ziggurat.messages.prompts import Prompt, request_of
 from ziggurat.messages.recorded import first_difference
-from ziggurat.runs.options import Deps, Live, Prompt, request_of
+from ziggurat.runs.options import Deps, Live
 from ziggurat.runs.runs import runs_of
 from ziggurat.stores.local import InMemoryStore
 from ziggurat.tools.approval import Approvals

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -143,6 +143,12 @@ def known(grants: Iterable[str]) -> frozenset[str]:
             f"unknown permission {unknown[0]!r}; {hint}known are {', '.join(sorted(PERMISSIONS))} and custom:name"
         )
     return names
+
+
+def limit_grants(scope: dict[Key[Any], Any], grants: Iterable[str]) -> None:
+    """Limit the grants in the scope of a run to those that are on its record."""
+    recorded = frozenset(grants)
+    scope[GRANTS], scope[DECLARED_ONLY] = recorded & scope.get(GRANTS, recorded), True
 
 
 def narrow_grants(ctx: Context, grants: frozenset[str]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.core.recurrence import Recurrence
+from ziggurat.agents.recurrence import Recurrence
 from ziggurat.flows import cron, due_ticks, every
 
 RECURRENCES: st.SearchStrategy[Recurrence] = st.one_of(
