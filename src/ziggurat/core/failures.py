@@ -1,7 +1,7 @@
 """Failures: whose fault an error is, where it was raised, what it has cost, and its line in the log."""
 
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from logging import DEBUG, ERROR
 from types import TracebackType
 from typing import TypeVar, TypeVarTuple
@@ -107,6 +107,16 @@ def ends_run(error: BaseException) -> bool:
     return isinstance(error, NO_OUTCOMES) or mistake_in(error) is not None
 
 
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, its cause, or what was handled when it was raised, and so on."""
+    each: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if each is None:
+            return
+        yield each
+        each = each.__cause__ or each.__context__
+
+
 def place_of(error: BaseException) -> str:
     """Return where the user's code raised an error or its cause, as ``file:line in function``; empty if it did not."""
     recorded = fact_of(error, "recorded_place", str)
@@ -156,10 +166,7 @@ def traced_in_users_code(error: BaseException) -> str:
 def without_own_frames(error: BaseException) -> None:
     """Remove the frames of this package from the traceback of an error and of its causes."""
     # They would keep all that a run holds in memory for as long as the error is kept. Those of the user's code stay.
-    each: BaseException | None = error
-    for _ in range(_MOST_CAUSES):
-        if each is None:
-            return
+    for each in causes_of(error):
         frames = []
         trace = each.__traceback__
         while trace is not None:
@@ -170,7 +177,6 @@ def without_own_frames(error: BaseException) -> None:
         for trace in reversed(frames):
             trimmed = TracebackType(trimmed, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
         attach(each, "__traceback__", trimmed)
-        each = each.__cause__ or each.__context__
 
 
 class Cause:
@@ -236,13 +242,8 @@ def usage_of(value: object) -> object | None:
 
 def asked_of(error: BaseException) -> str:
     """Return the name of the one of several services that was asked when an error came, or one that caused it."""
-    each: BaseException | None = error
-    for _ in range(_MOST_CAUSES):
-        if each is not None:
-            if name := fact_of(each, "asked", str):
-                return name
-            each = each.__cause__ or each.__context__  # such as of a time limit
-    return ""
+    # The cause is such as of a time limit.
+    return next((name for each in causes_of(error) if (name := fact_of(each, "asked", str))), "")
 
 
 def spent_by(value: R, name: str) -> R:

@@ -39,15 +39,8 @@ from ziggurat.runs.runs import conditions_of
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
-    seen: BaseException | None = error
-    for _ in range(10):
-        if seen is None:
-            break
-        partial = fact_of(seen, "partial", AgentRun)
-        if partial is not None:
-            return partial
-        seen = seen.__cause__ or seen.__context__
-    return None
+    partials = (fact_of(each, "partial", AgentRun) for each in failures.causes_of(error))
+    return next((partial for partial in partials if partial is not None), None)
 
 
 _NOT_RECORDED = (CallerError, JournalCorrupt, JournalMismatch, StoreError)
