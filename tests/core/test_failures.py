@@ -1,13 +1,18 @@
 """Whose fault an error is: mistakes are marked on the error itself, whatever its class."""
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+import ziggurat
+from ziggurat import Agent
 from ziggurat.core.context import root
 from ziggurat.core.failures import (
+    Cause,
     call_given,
     ends_run,
     forget_mistake,
@@ -26,6 +31,8 @@ from ziggurat.errors import (
     StoreError,
     ToolError,
 )
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @dataclass(frozen=True)
@@ -127,3 +134,28 @@ def test_only_what_is_expected_is_logged_without_a_traceback(
     assert "\n" not in record.getMessage()
     traced = error in BY_MISTAKE or level == logging.DEBUG
     assert (bool(record.exc_text), record.exc_info is not None) == (traced, traced)
+
+
+def breaks() -> str:
+    """Raise an error."""
+    raise ValueError("no")
+
+
+def calls_back() -> str:
+    """Call Ziggurat, which raises an error."""
+    return str(Cause.from_json(7))
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.WARNING])
+@pytest.mark.parametrize("work", [breaks, calls_back])
+async def test_a_logged_traceback_leads_from_the_code_of_the_user_to_the_error(
+    work: Callable[[], str], level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level, "ziggurat")
+    await Agent(ScriptedModel(tool_call(work.__name__), "done"), tools=[work]).run("go")
+    (text,) = [record.exc_text for record in caplog.records if record.exc_text]
+    package = str(Path(ziggurat.__file__).parent)
+    is_own = [file.startswith(package) for file in re.findall(r'File "(.*?)"', text)]
+    assert is_own[0] == (level == logging.DEBUG)
+    assert is_own[-1] == (work is calls_back)
+    assert not all(is_own)

@@ -221,14 +221,17 @@ def is_expected(error: BaseException) -> bool:
 
 
 def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = ERROR) -> None:
-    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged."""
+    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged.
+
+    The frames of Ziggurat above the last one of other code are left out, unless `DEBUG` is logged.
+    """
     if not logger.isEnabledFor(level):
         return
     line = f"{text}: {described(error)}"
     kind = {"failure": type_name_of(error)}
     record = logger.makeRecord(logger.name, level, __file__, 0, masked(line), (), None, extra=kind)
     if not is_expected(error) or logger.isEnabledFor(DEBUG):
-        trace = traced(error)
+        trace = traced(error, without=None if logger.isEnabledFor(DEBUG) else _OWN)
         record.exc_text = masked(trace)
         if record.exc_text == trace:  # otherwise handlers would find the secret in the error itself
             record.exc_info = (type(error), error, error.__traceback__)

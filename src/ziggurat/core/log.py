@@ -21,11 +21,24 @@ def _make_visible(record: logging.LogRecord) -> bool:
     return True
 
 
-def traced(error: BaseException) -> str:
+def traced(error: BaseException, without: str | None = None) -> str:
+    """Return the traceback of an error and its causes, `without` the frames of a folder that lead to other code."""
     try:
-        return "".join(traceback.format_exception(error))
+        shown = [whole := traceback.TracebackException.from_exception(error)]
+        while shown and without is not None:
+            each = shown.pop()
+            shown += filter(None, (each.__cause__, each.__context__, *(each.exceptions or ())))
+            _leave_out(each.stack, without)
+        return "".join(whole.format())
     except BaseException:  # noqa: BLE001 - the text of a user's error may raise anything
         return f"{type(error).__name__}: (its traceback cannot be shown)"
+
+
+def _leave_out(stack: traceback.StackSummary, folder: str) -> None:
+    end = len(stack)
+    while end and stack[end - 1].filename.startswith(folder):  # these raised the error, so they stay
+        end -= 1
+    stack[:end] = [frame for frame in stack[:end] if not frame.filename.startswith(folder)]
 
 
 logger: logging.Logger = logging.getLogger("ziggurat")
