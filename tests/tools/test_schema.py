@@ -225,7 +225,7 @@ class Holder:
         (Opaque, "Opaque has no known JSON form"), (Holder, "Opaque has no known JSON form"),
         (complex, "complex has no known JSON form"),
         (Callable[[int], int], "Callable has no known JSON form"), (list[Opaque], "Opaque has no known JSON form"),
-        (Opaque | None, "Opaque has no known JSON form"), (Mixed, "all str or all int"), (3, "3"),
+        (Opaque | None, "Opaque has no known JSON form"), (Mixed, "all str or all int"), (3, "3"), ("int", "a text"),
     ],
 )  # fmt: skip
 def test_unsupported_types_are_refused_with_the_fix(annotation: object, reason: str) -> None:

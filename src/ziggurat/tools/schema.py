@@ -156,7 +156,9 @@ def _hook(kind: type, parts: dict[type, Part], definitions: JSONSchema) -> JSONS
 def _unsupported(annotation: object, error: Exception) -> str:
     name = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     reason = str(error).splitlines()[0]
-    if reason.startswith("Generating JSON schema for custom types"):
+    if isinstance(annotation, (str, typing.ForwardRef)):
+        reason = "it is a text; give the type itself"
+    elif reason.startswith("Generating JSON schema for custom types"):
         culprit = str(error).rpartition("type <class '")[2].partition("'")[0]
         reason = f"{culprit or name} has no known JSON form"
     elif reason.startswith("Encoding objects"):
