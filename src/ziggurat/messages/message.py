@@ -454,6 +454,27 @@ def deltas_of(message: Message) -> Iterator[PartDelta]:
             yield WholePart(part)
 
 
+_WORDS = re.compile(r"\s*\S+|\s+$")
+
+
+def deltas_in_words(message: Message) -> Iterator[PartDelta]:
+    """Yield the deltas of a message word by word, as models stream them."""
+    for delta in deltas_of(message):
+        if isinstance(delta, TextDelta):
+            for word in _WORDS.findall(delta.text):
+                yield TextDelta(word)
+        elif isinstance(delta, ThinkingDelta):
+            for word in _WORDS.findall(delta.text):
+                yield ThinkingDelta(word)
+            if not delta.text or delta != ThinkingDelta(delta.text):
+                yield ThinkingDelta("", delta.signature, delta.redacted, delta.id)
+        elif isinstance(delta, ToolCallDelta):
+            yield ToolCallDelta(delta.index, "", delta.id, delta.name)
+            yield ToolCallDelta(delta.index, delta.arguments)
+        else:
+            yield delta
+
+
 def fit(message: Message) -> Message:
     """Return a model's message in the form a conversation accepts: folded, and with a unique id for each call."""
     # Models may give empty ids, or one id to several calls; their results could not be matched. A thought at the end of

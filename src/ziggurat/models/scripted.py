@@ -1,12 +1,10 @@
 """ScriptedModel: a model that follows a script, for tests and examples without a network."""
 
 import asyncio
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Union
 
 import msgspec
-from msgspec import Meta
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
@@ -14,22 +12,11 @@ from ziggurat.core.service import Fact
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.core.tasks import closed
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import (
-    Message,
-    Part,
-    PartDelta,
-    TextDelta,
-    ThinkingDelta,
-    ToolCall,
-    ToolCallDelta,
-    deltas_of,
-    refolded,
-)
+from ziggurat.messages.message import Message, Part, PartDelta, ToolCall, deltas_in_words, refolded
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
-from ziggurat.models.reply import Collector, OutputModes, model_facts, response_of
-
-_WORDS = re.compile(r"\s*\S+|\s+$")
+from ziggurat.models import reply as answers
+from ziggurat.models.reply import OutputModes
 
 
 class Pause(CheckedStruct, frozen=True):
@@ -62,7 +49,7 @@ ScriptedReply = Annotated[
         Sequence[Piece],
         Callable[[ModelRequest], "ScriptedReply"],
     ],
-    Meta(
+    msgspec.Meta(
         title="text, a Message, a ToolCall, a ModelResponse, an error, a list of pieces, or a function of the request"
     ),
 ]
@@ -70,7 +57,7 @@ ScriptedReply = Annotated[
 
 ReplyRule = Annotated[
     tuple[str | Callable[[ModelRequest], bool], ScriptedReply],
-    Meta(title="pair of a condition, a text or a function of the request, and a reply"),
+    msgspec.Meta(title="pair of a condition, a text or a function of the request, and a reply"),
 ]
 """A condition (a test of the request, or a text that its last message contains), and the reply if it holds."""
 
@@ -117,7 +104,7 @@ class ScriptedModel:
         per_run: bool = False,
     ) -> None:
         self.name = name
-        self.facts: Mapping[Fact[Any], object] = model_facts(name, window, output_modes)
+        self.facts: Mapping[Fact[Any], object] = answers.model_facts(name, window, output_modes)
         self.calls: list[ModelRequest] = []
         self._usage = usage
         self._replies = [self._prepare(reply, f"reply {at}") for at, reply in enumerate(replies, 1)]
@@ -152,13 +139,13 @@ class ScriptedModel:
             raise _fresh(reply)
         if isinstance(reply, ModelResponse):
             if ctx.listens(Delta):
-                for delta in _in_words(reply.message):
+                for delta in deltas_in_words(reply.message):
                     await ctx.emit(Delta(ctx.path, delta))
             return reply
         return await self._play(reply, ctx)
 
     async def _play(self, pieces: Sequence[Piece], ctx: Context) -> ModelResponse:
-        collector = Collector(ctx, self.name, self._usage)
+        collector = answers.Collector(ctx, self.name, self._usage)
         for piece in pieces:
             if isinstance(piece, Pause):
                 await (ctx.clock.sleep(piece.seconds) if piece.seconds else asyncio.sleep(0))
@@ -190,7 +177,7 @@ class ScriptedModel:
         return self._always
 
     def _prepare(self, reply: ScriptedReply, where: str) -> "_Prepared":
-        whole = response_of(reply, model=self.name, usage=self._usage)
+        whole = answers.response_of(reply, model=self.name, usage=self._usage)
         if whole is not None:
             return msgspec.structs.replace(whole, message=refolded(whole.message))
         if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
@@ -246,20 +233,3 @@ def _holds(text: str) -> Callable[[ModelRequest], bool]:
         return text in message.text or any(text in result.text for result in message.tool_results)
 
     return holds
-
-
-def _in_words(message: Message) -> Iterator[PartDelta]:
-    for delta in deltas_of(message):
-        if isinstance(delta, TextDelta):
-            for word in _WORDS.findall(delta.text):
-                yield TextDelta(word)
-        elif isinstance(delta, ThinkingDelta):
-            for word in _WORDS.findall(delta.text):
-                yield ThinkingDelta(word)
-            if not delta.text or delta != ThinkingDelta(delta.text):
-                yield ThinkingDelta("", delta.signature, delta.redacted, delta.id)
-        elif isinstance(delta, ToolCallDelta):
-            yield ToolCallDelta(delta.index, "", delta.id, delta.name)
-            yield ToolCallDelta(delta.index, delta.arguments)
-        else:
-            yield delta
