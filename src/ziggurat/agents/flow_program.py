@@ -21,8 +21,8 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message, assistant, deltas_of
+from ziggurat.messages.events import Delta, emit_deltas
+from ziggurat.messages.message import Message, assistant
 from ziggurat.tools.parameter import Parameter
 
 _COMPLETED = stops.Completed()
@@ -65,9 +65,7 @@ class FlowProgram(Struct, eq=False):
             return self._run_of(request, ctx, stop=stop)
         reply = assistant(self._text_of(output))
         if ctx.listens(Delta):
-            at = ctx.at("step-1").at("model").path  # as `emit_recorded` does
-            for delta in deltas_of(reply):
-                await ctx.emit(Delta(at, delta))
+            await emit_deltas(reply, ctx.at("step-1").at("model"))  # as `emit_recorded` does
         call.so_far = None
         return self._run_of(request, ctx, output, reply)
 

@@ -250,8 +250,9 @@ class LoopRun:
             if "cancel" in await steering.apply(self.steps, "before"):
                 self.steps -= 1
                 raise StoppedAfterStep
-            due, steering.due = steering.due, []
-            self._add_messages(due)
+            if steering.due:
+                self._add_messages(steering.due)
+                steering.due = []
         if ctx.emit is not SILENCE:
             await ctx.emit(StepStarted(f"{ctx.path}/step-{self.steps}", self.steps))
 
@@ -290,10 +291,12 @@ class LoopRun:
     async def _end_step(self, stop: stops.Stop | None) -> None:
         """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
         ctx, nudges, self.nudges = self.ctx, self.nudges or (), None
+        texts: list[str] = []
         for nudge in nudges:
+            texts += nudge.texts
             for event in nudge.events if ctx.emit is not SILENCE else ():
                 await ctx.emit(event)
-        text = "\n".join([text for nudge in nudges for text in nudge.texts])
+        text = "\n".join(texts)
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
             self._add_messages([await ctx.at(f"step-{self.steps}/nudge").note("nudge", message)])

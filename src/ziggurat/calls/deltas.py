@@ -58,7 +58,7 @@ class ReplyDeltas(Passing):
         taken: str | None = None
         for path, said in self._said.items():
             message = said.message()
-            if taken is None and _is_same(message, response.message):
+            if taken is None and (message == response.message or _differ_in_thoughts(message, response.message)):
                 taken = path
             elif message.parts and self._ctx.listens(Dropped):
                 await self._ctx.emit(Dropped(path, "another answer was taken"))
@@ -77,10 +77,8 @@ class ReplyDeltas(Passing):
         return response if message == response.message else replace(response, message=message)
 
 
-def _is_same(streamed: Message, whole: Message) -> bool:
-    """Return whether streamed deltas give the whole reply; signatures of thoughts may differ."""
-    if streamed == whole:
-        return True
+def _differ_in_thoughts(streamed: Message, whole: Message) -> bool:
+    """Return whether streamed deltas give the whole reply but for signatures of its thoughts."""
     said, meant = ([part for part in each.parts if not isinstance(part, Thinking)] for each in (streamed, whole))
     return streamed.thinking == whole.thinking and said == meant
 

@@ -33,8 +33,7 @@ from ziggurat.journal.entries import Entered, Failure, Outcome, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
-from ziggurat.messages.message import deltas_of
+from ziggurat.messages.events import AgentEnded, AgentStarted, emit_deltas
 from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
 from ziggurat.messages.model import ModelResponse
 from ziggurat.tools.function import APPROVED_CALL
@@ -297,9 +296,7 @@ async def emit_recorded(run: AgentRun, ctx: Context) -> None:
     """Emit the replies and the end of a run that is answered from the record, so that listeners get all events."""
     replies = (message for message in run.history[run.start :] if message.role == "assistant")
     for number, message in enumerate(replies, 1):
-        at = ctx.at(f"step-{number}").at("model")
-        for delta in deltas_of(message):
-            await ctx.emit(Delta(at.path, delta))
+        await emit_deltas(message, ctx.at(f"step-{number}").at("model"))
     await ctx.emit(AgentEnded(ctx.path, run))
 
 

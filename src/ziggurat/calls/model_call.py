@@ -29,8 +29,8 @@ from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import refuse
 from ziggurat.messages.conversation import Transcript, unrepeated
-from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
-from ziggurat.messages.message import ToolCall, deltas_of, fit, refolded
+from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted, emit_deltas
+from ziggurat.messages.message import ToolCall, fit, refolded
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, cost_of, expected_usage, with_usage
 from ziggurat.tools.approval import APPROVALS
@@ -215,8 +215,7 @@ async def _recorded_response(
         raise
     response = replace(response, message=fit(response.message))
     if ctx.emit is not SILENCE:
-        for delta in deltas_of(response.message):
-            await ctx.emit(Delta(ctx.path, delta))
+        await emit_deltas(response.message, ctx)
         await _report_end(response, True, ctx, journal)
     return response
 
@@ -271,8 +270,7 @@ async def _call(
     listening = pieces is not None and ctx.listens(Delta) and message is not response.message
     if listening and message != refolded(response.message):
         await ctx.emit(Dropped(ctx.path, "changed after it was said"))
-        for delta in deltas_of(message):
-            await ctx.emit(Delta(ctx.path, delta))
+        await emit_deltas(message, ctx)
     return changed if message is changed.message else replace(changed, message=message)
 
 
