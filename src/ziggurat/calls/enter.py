@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.acts import after_acts
 from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
-from ziggurat.calls.gate import after_acts
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key

@@ -1,6 +1,5 @@
 """Step: a function whose calls are recorded at their place in the run, and answered from the record afterwards."""
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -24,21 +23,18 @@ from typing import (
 from msgspec import Struct
 
 from ziggurat.calls.agent_call import Places, note_left, place_of
-from ziggurat.calls.gate import note_never_began
+from ziggurat.calls.once import run_once
 from ziggurat.core.clock import held, take_back
 from ziggurat.core.codec import Raw, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, NotRepeatable
+from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.service import EFFECT, NAME, Effect, Fact, Service, must_be, stack
 from ziggurat.core.settings import checked
-from ziggurat.core.tasks import as_failure
-from ziggurat.journal.entries import Failure, Intent, Record, as_error
-from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import refuse
-from ziggurat.messages.message import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.guarded_call import Frozen, second_run_error
-from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome
+from ziggurat.tools.guarded_call import Frozen
+from ziggurat.tools.outcome import once_only
 from ziggurat.tools.parameter import Parameter
 
 _AS_THEY_ARE = frozenset({str, int, bool, NoneType, object})
@@ -233,34 +229,9 @@ class Step(Generic[P, R]):
             recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, fingerprint, ctx.path, kind)
             if recorded is not None:
                 return cast("R", recorded[0] if self._form is None else self._form.revive(recorded[0]))
-        return await (self._run_once(request, ctx) if self.effect == "once" else self.service(request, ctx))
-
-    async def _run_once(self, request: Arguments, ctx: Context) -> R:
-        """Record that a step that acts once only begins, and run it."""
-        journal = journal_of(ctx)
-        record = journal.find(ctx.path)
-        if record is not None and record.intent is not None and not record.never_began:
-            raise self._begun_before(record)
-        fingerprint = request.fingerprint()
-        frozen = Frozen(ToolCall("", self.name, fingerprint), "once", ctx.path)
-        try:
-            await journal.write(Intent(ctx.path, self.name, fingerprint, fingerprint, "report"))
-            return await self.service(request, ctx.freezing(frozen))
-        except BaseException as raised:
-            if isinstance(raised, asyncio.CancelledError) and not frozen.runs:
-                note_never_began(ctx, journal)
-            error = as_failure(raised)
-            if frozen.unknown is None and not (frozen.runs and is_lost(error)):
-                raise
-            raise frozen.unknown or unknown_outcome(self.name, error) from error
-
-    def _begun_before(self, record: Record) -> Exception:
-        """Return the error of a step that acts once only and was started before: how it failed then, if it did."""
-        failure = next((each for each in reversed(record.withdrawn) if isinstance(each, Failure)), None)
-        if failure is None:
-            return unknown_outcome(self.name)
-        error = as_error(failure.error)
-        return error if isinstance(error, NotRepeatable) else second_run_error(self.name, error)
+        if self.effect == "once":
+            return await run_once(self.service, request, request.fingerprint(), self.name, ctx)
+        return await self.service(request, ctx)
 
     def __repr__(self) -> str:
         return f"step({self.name})"

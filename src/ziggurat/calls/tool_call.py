@@ -12,18 +12,10 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.acts import after_acts, settle_equal
 from ziggurat.calls.admission import ADMISSION, admit_tool
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.gate import (
-    WAITING_CALLS,
-    ApprovedCall,
-    after_acts,
-    make_once,
-    note_never_began,
-    pass_gate,
-    settle_equal,
-    settle_unknown,
-)
+from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
 from ziggurat.calls.hooks import (
     MIDDLEWARE,
     NO_CHAIN,
@@ -35,6 +27,7 @@ from ziggurat.calls.hooks import (
     tell,
     wrap,
 )
+from ziggurat.calls.once import make_once, note_never_began, settle_unknown
 from ziggurat.calls.wait import item_of, waiting_call
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type
@@ -198,12 +191,12 @@ class _LiveCall(Struct, eq=False):
             if chain.hooks["wrap_tool"]:
                 service = wrap(service, chain, "wrap_tool")
             if spec.effect == "once":
-                return await make_once(service, spec, approved, ctx, self.journal)
+                return await make_once(service, spec, approved, ctx)
             ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
             return await service(passed.call, ctx)
         except CancelledError:
             if intent is not None and not approved.runs:
-                note_never_began(self.ctx, self.journal)
+                note_never_began(self.ctx)
             raise
 
     # -- checks --------------------------------------------------------------------------------------------------

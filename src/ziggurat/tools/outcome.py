@@ -75,6 +75,13 @@ def unknown_outcome(name: str, error: BaseException | None = None) -> NotRepeata
     )
 
 
+def unknown_in(frozen: Frozen, error: BaseException) -> NotRepeatable | None:
+    """Return the error of a call that acts once only if it failed with one that leaves its outcome unknown."""
+    if frozen.unknown is None and frozen.runs and is_lost(error):
+        return unknown_outcome(frozen.call.name, error)
+    return frozen.unknown
+
+
 async def once_only(work: Coroutine[Any, Any, ToolResult], frozen: Frozen) -> ToolResult:
     """Await a tool that acts once only, and note how it failed, so that no layer runs it again."""
     try:
