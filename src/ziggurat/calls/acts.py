@@ -5,32 +5,12 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable, Suspend, is_transient
 from ziggurat.core.failures import NO_OUTCOMES
-from ziggurat.core.path import is_beneath, is_tool_call, upwards
+from ziggurat.core.path import is_beneath, is_tool_call
 from ziggurat.journal.entries import Failure, Intent, Record, Result, as_error
-from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Decision, DidNotHappen, Happened, decision_of
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.tools.results import kind_of, result_of, text_of_error
-
-
-async def settle_equal(call: ToolCall, intent: Intent | None, ctx: Context) -> None:
-    """Have a person find out what came of equal calls before one runs, which begins if it has an intent; note that."""
-    journal = journal_of(ctx)
-    unknown = False
-    for act in journal.index.equal_acts(call.fingerprint()):
-        if act.path != ctx.path and not _is_running(act.path, journal):
-            _, known = await _what_came_of(act, Context(act.path, ctx.emit, ctx.watch, ctx.scope))
-            unknown = unknown or not known
-    if unknown and intent is not None:
-        # Written with the question: an intent alone would be taken for a call that had begun when the process was lost.
-        journal.append(intent, hold=True)
-        await decision_on_interrupted(call, ctx)
-    journal.index.running.add(ctx.path)
-
-
-def _is_running(path: str, journal: LocalJournal) -> bool:
-    results = (record.result for above in upwards(path) if (record := journal.find(above)) is not None)
-    return path in journal.index.running and not any(results)
 
 
 def failure_since(record: Record, ctx: Context) -> ToolResult | None:
@@ -63,7 +43,7 @@ async def after_acts(error: Exception, ctx: Context) -> Exception:
         if intent.path == ctx.path or not is_beneath(intent.path, ctx.path):
             continue
         try:
-            note, known = await _what_came_of(intent, Context(intent.path, ctx.emit, ctx.watch, ctx.scope))
+            note, known = await what_came_of(intent, Context(intent.path, ctx.emit, ctx.watch, ctx.scope))
         except Suspend as suspend:
             waiting += suspend.pending
             continue
@@ -79,7 +59,7 @@ async def after_acts(error: Exception, ctx: Context) -> Exception:
     return failed
 
 
-async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
+async def what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
     """Return the outcome of a call that was started, empty if it did nothing, and whether that is known."""
     name, record = intent.name, journal_of(ctx).find(intent.path)
     assert record is not None  # it has an intent

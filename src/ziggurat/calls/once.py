@@ -3,14 +3,15 @@
 from asyncio import CancelledError
 from typing import TypeVar
 
-from ziggurat.calls.acts import decision_on_interrupted, failure_since
+from ziggurat.calls.acts import decision_on_interrupted, failure_since, what_came_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable
+from ziggurat.core.path import upwards
 from ziggurat.core.service import Service
 from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Decided, Failure, Intent, Record, as_error
-from ziggurat.journal.journal import journal_of
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Deny, DidNotHappen, Happened
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
@@ -20,6 +21,26 @@ from ziggurat.tools.results import result_of
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+
+async def settle_equal(call: ToolCall, intent: Intent | None, ctx: Context) -> None:
+    """Have a person find out what came of equal calls before one runs, which begins if it has an intent; note that."""
+    journal = journal_of(ctx)
+    unknown = False
+    for act in journal.index.equal_acts(call.fingerprint()):
+        if act.path != ctx.path and not _is_running(act.path, journal):
+            _, known = await what_came_of(act, Context(act.path, ctx.emit, ctx.watch, ctx.scope))
+            unknown = unknown or not known
+    if unknown and intent is not None:
+        # Written with the question: an intent alone would be taken for a call that had begun when the process was lost.
+        journal.append(intent, hold=True)
+        await decision_on_interrupted(call, ctx)
+    journal.index.running.add(ctx.path)
+
+
+def _is_running(path: str, journal: LocalJournal) -> bool:
+    results = (record.result for above in upwards(path) if (record := journal.find(above)) is not None)
+    return path in journal.index.running and not any(results)
 
 
 async def make_once(service: Service[ToolCall, ToolResult], spec: ToolSpec, frozen: Frozen, ctx: Context) -> ToolResult:

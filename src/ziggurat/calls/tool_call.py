@@ -5,14 +5,12 @@ look up the journal > decode > before_tool > decode > freeze > permissions > app
 """
 
 import asyncio
-from asyncio import CancelledError
-from collections.abc import Awaitable
 from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.acts import after_acts, settle_equal
+from ziggurat.calls.acts import after_acts
 from ziggurat.calls.admission import ADMISSION, admit_tool
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
@@ -27,7 +25,7 @@ from ziggurat.calls.hooks import (
     tell,
     wrap,
 )
-from ziggurat.calls.once import make_once, note_never_began, settle_unknown
+from ziggurat.calls.once import make_once, note_never_began, settle_equal, settle_unknown
 from ziggurat.calls.wait import item_of, waiting_call
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type
@@ -194,7 +192,7 @@ class _LiveCall(Struct, eq=False):
                 return await make_once(service, spec, approved, ctx)
             ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
             return await service(passed.call, ctx)
-        except CancelledError:
+        except asyncio.CancelledError:
             if intent is not None and not approved.runs:
                 note_never_began(self.ctx)
             raise
@@ -324,8 +322,8 @@ async def _call_together(
 
     results: list[ToolResult] = []
 
-    def make(call: ToolCall, at: Context, watch: Stopwatch) -> Awaitable[ToolResult]:
-        return act(box, call, at.timed(watch))
+    async def make(call: ToolCall, at: Context, watch: Stopwatch) -> ToolResult:
+        return await act(box, call, at.timed(watch))
 
     def enough(outcome: ToolResult | Suspend) -> str:
         if isinstance(outcome, Suspend):
