@@ -21,7 +21,7 @@ from ziggurat import (
     Usage,
     user,
 )
-from ziggurat.agents.loop import PAUSES, REPAIRS
+from ziggurat.agents.reply import PAUSES, REPAIRS
 from ziggurat.errors import ModelError
 from ziggurat.events import AgentEnded, AgentStarted, ModelEnded, ModelStarted, StepEnded, StepStarted
 from ziggurat.messages import Thinking, assistant, stops

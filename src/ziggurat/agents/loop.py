@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ziggurat.agents.loop_settings import EXTRA_TOOLS, LoopSettings, found_in
 from ziggurat.agents.output import AnswerReader
-from ziggurat.agents.reply import (
-    accept_calls,
-    end_of,
-    final_answer_in,
-    judge_reply,
-    validate_answer,
-)
+from ziggurat.agents.reply import accept_calls, end_of, usable_reply
 from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
 from ziggurat.agents.stop import Advice, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
@@ -22,7 +16,7 @@ from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.tool_call import REDIRECTED, call_tools, not_executed
 from ziggurat.core.clock import held, take_back
 from ziggurat.core.context import RUN_ID, Context, running
-from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry
+from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.service import Fact
@@ -34,7 +28,7 @@ from ziggurat.messages.arguments import MAX_CALLS
 from ziggurat.messages.conversation import KNOWN, Conversation, OriginalMessages, Transcript
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message, Text, ToolCall, ToolResult
-from ziggurat.messages.middleware import ParsedAnswer, refuse_calls, repair_message
+from ziggurat.messages.middleware import ParsedAnswer
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
@@ -48,12 +42,6 @@ if TYPE_CHECKING:
 _NO_ANSWER = ParsedAnswer(None)
 
 _UNFINISHED = frozenset({"malformed", "paused"})
-
-PAUSES = 10
-"""How often a model that paused may continue within one step."""
-
-REPAIRS = 2
-"""How often the model is asked again within one step when its reply cannot be parsed."""
 
 
 class LoopRun:
@@ -109,7 +97,7 @@ class LoopRun:
             self.instructions = await self._call_instructions(self.loop.instructions)
         return self.loop
 
-    async def _ask_model(self, path: str) -> ModelResponse:
+    async def ask_model(self, path: str) -> ModelResponse:
         """Ask the model, after middleware has had a chance to rewrite the conversation, and add its message."""
         model, name, ctx = self.loop.model, self.loop.model_name, self.ctx
         if self.rewriters is None:
@@ -119,7 +107,7 @@ class LoopRun:
         self.conversation.log.append(response.message)
         return response
 
-    def _add_results(self, results: tuple[ToolResult, ...]) -> None:
+    def add_results(self, results: tuple[ToolResult, ...]) -> None:
         log, count_retries = self.conversation.log, self.retries is not None
         for result in results:
             log.append(Message("tool", results if len(results) == 1 else (result,)))
@@ -151,7 +139,7 @@ class LoopRun:
     def _close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
-            self._add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
+            self.add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
         self.complete = len(self.conversation.log)
 
     def _add_messages(self, messages: Iterable[Message]) -> None:
@@ -213,10 +201,10 @@ class LoopRun:
                 self.steps += 1
                 if attended:
                     await self._begin_step()
-                response = await self._ask_model(f"step-{self.steps}/model")
+                response = await self.ask_model(f"step-{self.steps}/model")
                 answer: ParsedAnswer | None = None
                 if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
-                    response, answer = await self._usable_reply(response)
+                    response, answer = await usable_reply(self, response)
                 calls = response.message.tool_calls
                 natural = None if calls else stops.natural_end(response.finish)
                 end = natural if answer is None else end_of(response, settings.output)
@@ -226,7 +214,7 @@ class LoopRun:
                 elif stop is not None:
                     self._close_step(calls, answer, "the run ended before")
                 else:
-                    self._add_results(await call_tools(settings.tools, calls, ctx, f"step-{self.steps}"))
+                    self.add_results(await call_tools(settings.tools, calls, ctx, f"step-{self.steps}"))
                     stop = self._judge_step(response)
                 if ctx.emit is not SILENCE or self.nudges is not None:
                     await self._end_step(stop)
@@ -273,7 +261,7 @@ class LoopRun:
         else:
             make = partial(call_tools, self.loop.tools, calls, self.ctx, f"step-{self.steps}")
             results = await steering.until_redirected(self.steps, make)
-            self._add_results(await make(REDIRECTED) if results is None else results)
+            self.add_results(await make(REDIRECTED) if results is None else results)
             stop = self._judge_step(response)
         if stop is not None:
             steering.ends()
@@ -302,36 +290,6 @@ class LoopRun:
             self._add_messages([await ctx.at(f"step-{self.steps}/nudge").note("nudge", message)])
         if ctx.emit is not SILENCE:
             await ctx.emit(StepEnded(f"{ctx.path}/step-{self.steps}", self.steps))
-
-    async def _usable_reply(self, response: ModelResponse) -> tuple[ModelResponse, ParsedAnswer | None]:
-        """Return the first usable reply, asking again up to a limit, and the answer it gives."""
-        settings, step = self.loop, f"step-{self.steps}"
-        bound = REPAIRS if settings.output is None else settings.output.retries
-        tries = 1
-        pauses = 0
-        while True:
-            calls = response.message.tool_calls
-            if response.finish == "paused" and not calls and pauses < PAUSES:
-                pauses += 1
-                response = await self._ask_model(f"{step}/model#{tries + pauses}")
-                continue
-            with noting_mistakes():  # errors of the code of the output's type
-                fault, answer = judge_reply(response, settings.output)
-            if fault is None and settings.validator is not None:
-                final = final_answer_in(response, settings.output) if answer is None else answer
-                if final is not None and isinstance(end_of(response, settings.output), stops.Completed):
-                    at = self.ctx.at(f"{step}/output-{tries}")
-                    fault, answer = await validate_answer(settings.validator, final, settings.output, at)
-            if fault is None:
-                return response, answer
-            if tries > bound:
-                self._add_results(not_executed(calls, "the reply was not accepted"))
-                raise ModelError(f"the model's reply was not usable after {tries} tries: {fault}")
-            self._add_results(refuse_calls(calls, fault))
-            if not calls:
-                self.conversation.append(repair_message(fault))
-            tries += 1
-            response = await self._ask_model(f"{step}/model#{tries + pauses}")
 
     async def _call_instructions(self, instructions: Callable[[Context], str | Awaitable[str]]) -> str | None:
         """Call the user's function for the instructions, once per run."""

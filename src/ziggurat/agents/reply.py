@@ -1,20 +1,30 @@
-"""Check a model's reply, and a final answer by the validator of the user; build the messages that refuse it."""
+"""Check a model's reply, and a final answer by the validator of the user; ask again until a reply is usable."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
 
 from ziggurat.agents.output import AnswerReader
+from ziggurat.calls.tool_call import not_executed
 from ziggurat.core.context import Context, running
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelError, ModelRetry
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.messages import stops
 from ziggurat.messages.arguments import MAX_CALLS
 from ziggurat.messages.message import ToolCall, ToolResult
-from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
+from ziggurat.messages.middleware import ParsedAnswer, answer_in_text, refuse_calls, repair_message
 from ziggurat.messages.model import FINAL_ANSWER, ModelResponse
 from ziggurat.tools.type_parts import alternatives
+
+if TYPE_CHECKING:
+    from ziggurat.agents.loop import LoopRun
+
+PAUSES = 10
+"""How often a model that paused may continue within one step."""
+
+REPAIRS = 2
+"""How often the model is asked again within one step when its reply cannot be parsed."""
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:
@@ -120,3 +130,34 @@ def _as_recorded(value: object, output: AnswerReader | None, ctx: Context, *acce
             f"{ctx.path}: the output validator returned {value!r:.200}, which is not of the type {kind} ({error}); it "
             "returns the value to use, or None to leave the answer as it is"
         ) from error
+
+
+async def usable_reply(run: "LoopRun", response: ModelResponse) -> tuple[ModelResponse, ParsedAnswer | None]:
+    """Return the first usable reply, asking again up to a limit, and the answer it gives."""
+    settings, step = run.loop, f"step-{run.steps}"
+    bound = REPAIRS if settings.output is None else settings.output.retries
+    tries = 1
+    pauses = 0
+    while True:
+        calls = response.message.tool_calls
+        if response.finish == "paused" and not calls and pauses < PAUSES:
+            pauses += 1
+            response = await run.ask_model(f"{step}/model#{tries + pauses}")
+            continue
+        with noting_mistakes():  # errors of the code of the output's type
+            fault, answer = judge_reply(response, settings.output)
+        if fault is None and settings.validator is not None:
+            final = final_answer_in(response, settings.output) if answer is None else answer
+            if final is not None and isinstance(end_of(response, settings.output), stops.Completed):
+                at = run.ctx.at(f"{step}/output-{tries}")
+                fault, answer = await validate_answer(settings.validator, final, settings.output, at)
+        if fault is None:
+            return response, answer
+        if tries > bound:
+            run.add_results(not_executed(calls, "the reply was not accepted"))
+            raise ModelError(f"the model's reply was not usable after {tries} tries: {fault}")
+        run.add_results(refuse_calls(calls, fault))
+        if not calls:
+            run.conversation.append(repair_message(fault))
+        tries += 1
+        response = await run.ask_model(f"{step}/model#{tries + pauses}")
