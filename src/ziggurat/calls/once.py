@@ -24,14 +24,14 @@ R = TypeVar("R")
 
 
 async def settle_equal(call: ToolCall, intent: Intent | None, ctx: Context) -> None:
-    """Have a person find out what came of equal calls before one runs, which begins if it has an intent; note that."""
+    """Have a person find out what came of equal calls before a call runs, and note that it runs."""
     journal = journal_of(ctx)
     unknown = False
     for act in journal.index.equal_acts(call.fingerprint()):
         if act.path != ctx.path and not _is_running(act.path, journal):
             _, known = await what_came_of(act, Context(act.path, ctx.emit, ctx.watch, ctx.scope))
             unknown = unknown or not known
-    if unknown and intent is not None:
+    if unknown and intent is not None:  # else the call itself has begun before
         # Written with the question: an intent alone would be taken for a call that had begun when the process was lost.
         journal.append(intent, hold=True)
         await decision_on_interrupted(call, ctx)

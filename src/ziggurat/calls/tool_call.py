@@ -95,9 +95,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
 
 async def _recorded_result(record: Record, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult | None:
     recorded = record.made if journal.mode == "replay" else record.result
-    if record.result is None and record.cursor < len(
-        record.outcomes
-    ):  # it has ended its agent once: it is made again then
+    if record.result is None and record.cursor < len(record.outcomes):
+        # It has ended its agent with a failure, and is made again after the result was used once more.
         record.cursor, recorded = len(record.outcomes), record.made
     if recorded is None:
         return None
