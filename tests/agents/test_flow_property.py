@@ -12,8 +12,8 @@ from tests.samples import sample
 from tests.stores.places import new_store, reopened, used
 from ziggurat import AgentRun
 from ziggurat.agents import runs_of
-from ziggurat.core.codec import as_type
-from ziggurat.journal.entries import Failure, Intent, JournalEntry, Result, as_error
+from ziggurat.core.codec import as_error, as_type
+from ziggurat.journal.entries import Failure, Intent, JournalEntry, Result
 from ziggurat.messages import stops
 
 

@@ -10,13 +10,13 @@ from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
 from ziggurat import Image, Text, ToolCall, ToolResult
 from ziggurat.agents.partial import partial as partial_json
 from ziggurat.calls.inbox import Inbox
-from ziggurat.core.codec import Raw, canonical, check_depth, decode, digest, encode
+from ziggurat.core.codec import Raw, as_error, canonical, check_depth, decode, digest, encode
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
 from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.journal import LocalJournal
-from ziggurat.journal.entries import as_error, read_entry
+from ziggurat.journal.entries import read_entry
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages import (
     Message,

@@ -24,10 +24,9 @@ from ziggurat import (
 )
 from ziggurat.agents import Environment
 from ziggurat.core import Context, root
-from ziggurat.core.codec import Raw, decode, encode, error_to_json
+from ziggurat.core.codec import Raw, as_error, decode, encode, error_to_json
 from ziggurat.core.service import name_of
 from ziggurat.errors import ModelError
-from ziggurat.journal.entries import as_error
 from ziggurat.layers.retry import retry
 from ziggurat.testing import run_until_idle
 from ziggurat.tools import tool_call

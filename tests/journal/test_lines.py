@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat.core import errors
-from ziggurat.core.codec import Raw, as_type, encode
+from ziggurat.core.codec import Raw, as_error, as_type, encode
 from ziggurat.journal.entries import (
     Decided,
     Ended,
@@ -17,7 +17,6 @@ from ziggurat.journal.entries import (
     Result,
     Returned,
     Unanswered,
-    as_error,
     fingerprint,
     read_entry,
     write_entry,

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
 from ziggurat.core.tasks import verb
-from ziggurat.journal.store import Priority, queue_of
+from ziggurat.journal.store import Priority, Queue
 from ziggurat.messages.agent import Out
 from ziggurat.messages.prompts import History, Prompt, request_of
 from ziggurat.runs.options import Environment, LiveArguments, RunOptions
@@ -30,6 +30,17 @@ class SubmitArguments(TypedDict, total=False):
     not_before: datetime | None
     priority: Priority
     environment: Environment | None
+
+
+def queue_of(store: object, agent: str) -> Queue:
+    """Return the store of an agent, None if it has none, as its queue."""
+    if hasattr(store, "claim"):
+        return cast("Queue", store)
+    kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"
+    raise ConfigurationError(
+        f"{kept}, which submit(), workers, schedules and recover() need: give {agent} one that has, as in "
+        "store='sqlite:///agents.db'"
+    )
 
 
 class RunQueue(RunRecords[Out]):

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.agents.queue import queue_of
 from ziggurat.agents.starter import Starter
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunInProgress, RunNotFound, StoreError
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
-from ziggurat.journal.store import Claim, Store, queue_of
+from ziggurat.journal.store import Claim, Store
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import RunOptions

@@ -1,12 +1,12 @@
 """Acts: calls that act once only and have begun; what came of them is found out before others take their place."""
 
 from ziggurat.calls.wait import item_of, wait
-from ziggurat.core.codec import as_type
+from ziggurat.core.codec import as_error, as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable, Suspend, is_transient
 from ziggurat.core.failures import NO_OUTCOMES
 from ziggurat.core.path import is_beneath, is_tool_call
-from ziggurat.journal.entries import Failure, Intent, Record, Result, as_error
+from ziggurat.journal.entries import Failure, Intent, Record, Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Decision, DidNotHappen, Happened, decision_of
 from ziggurat.messages.message import ToolCall, ToolResult

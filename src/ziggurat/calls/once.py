@@ -4,13 +4,13 @@ from asyncio import CancelledError
 from typing import TypeVar
 
 from ziggurat.calls.acts import decision_on_interrupted, failure_since, what_came_of
-from ziggurat.core.codec import as_type
+from ziggurat.core.codec import as_error, as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable
 from ziggurat.core.path import upwards
 from ziggurat.core.service import Service
 from ziggurat.core.tasks import as_failure
-from ziggurat.journal.entries import Decided, Failure, Intent, Record, as_error
+from ziggurat.journal.entries import Decided, Failure, Intent, Record
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Deny, DidNotHappen, Happened
 from ziggurat.messages.message import ToolCall, ToolResult

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from ziggurat.cli import agents, options, store as stores, terminal
-from ziggurat.core.codec import as_type
+from ziggurat.core.codec import as_error, as_type
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.failures import place_of
 from ziggurat.core.path import is_question, parent_of
@@ -125,7 +125,7 @@ def _text_of(entry: entries.JournalEntry, number: int, nodes: dict[str, RunNode]
         case entries.Result():
             return _result(entry, name, nodes[entry.path])
         case entries.Failure():
-            error = entries.as_error(entry.error)
+            error = as_error(entry.error)
             where = f" (at {place})" if (place := place_of(error)) else ""
             return f"{name}: failed: {formatting.shortened(described(error), _WIDTH)}{where}"
         case entries.Entered(request=request) if request is not None:

@@ -207,6 +207,50 @@ def error_to_json(error: BaseException) -> dict[str, object]:
     return coded
 
 
+_COMMON: dict[str, type[Exception]] = {
+    name: getattr(builtins, name)
+    for name in ("ConnectionError", "OSError", "RuntimeError", "TimeoutError", "TypeError", "ValueError")
+}
+_OURS: dict[str, type[Exception]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ZigguratError)
+}
+
+
+def as_error(recorded: object) -> Exception:
+    """Return a recorded error: the object itself in the same process, else a new one with its text and attributes."""
+    # Only our own classes and a few standard ones are recreated. An instance of a user's subclass of ours becomes the
+    # nearest class of ours, with the original name in `type_name`; any other error becomes a `ForeignError`. So does
+    # KeyError, whose text would gain quotes each time.
+    if isinstance(recorded, Exception):
+        return recorded
+    if not isinstance(recorded, Raw):
+        raise JournalCorrupt(f"not a recorded error: {type(recorded).__name__}")
+    return _decoded_error(decode(recorded, dict[str, object]))
+
+
+def _decoded_error(coded: dict[str, object]) -> Exception:
+    name, message = str(coded.get("type", "")), str(coded.get("message", ""))
+    known = str(coded.get("kind", ""))
+    kind = _OURS.get(known) or (_COMMON.get(known) if known == name else None)
+    if kind is None or kind is errors.ForeignError:
+        error: Exception = errors.ForeignError(name, message, transient=bool(coded.get("transient")))
+    else:
+        error = kind.__new__(kind)
+        Exception.__init__(error, message)
+        facts = coded.get("facts")
+        if isinstance(facts, dict):
+            vars(error).update((fact, value) for fact, value in facts.items() if not str(fact).startswith("_"))
+        if name != kind.__name__:
+            vars(error)["type_name"] = name
+        if "transient" in coded and errors.is_transient(error) != coded["transient"]:
+            vars(error)["transient"] = coded["transient"]
+    if isinstance(original := coded.get("original"), dict):
+        vars(error)["original"] = error.__cause__ = _decoded_error(original)
+    if isinstance(coded.get("place"), str):
+        vars(error)["recorded_place"] = coded["place"]
+    return error
+
+
 MAX_DEPTH = 200
 """How many levels deep arrays and objects may be nested. Without it, decoders would accept more on some Pythons."""
 

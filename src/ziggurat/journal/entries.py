@@ -6,7 +6,6 @@ session with which the run begins, or, with ``made_by``, what a member of a team
 is new, however often its agents are asked about all of it. In memory, entries refer to whole conversations.
 """
 
-import builtins
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
@@ -18,9 +17,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core import errors
-from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode, digest, encode
-from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
+from ziggurat.core.codec import SHAPE_VERSION, Raw, as_error, as_type, decode, digest, encode
+from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.failures import mark_mistake
 from ziggurat.core.path import is_tool_call, name_at, step_of
 
@@ -310,13 +308,6 @@ def _line_type(kind: type[JournalEntry]) -> type[Struct]:
 
 _KINDS: dict[str, type[JournalEntry]] = {kind.__name__: kind for kind in JournalEntry.__subclasses__()}
 _line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_line_type, _KINDS.values())))
-_COMMON: dict[str, type[Exception]] = {
-    name: getattr(builtins, name)
-    for name in ("ConnectionError", "OSError", "RuntimeError", "TimeoutError", "TypeError", "ValueError")
-}
-_OURS: dict[str, type[Exception]] = {
-    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ZigguratError)
-}
 
 
 def fingerprint(request: object) -> str:
@@ -346,44 +337,9 @@ def _read(line: bytes) -> tuple[JournalEntry, Earlier | None]:
     return kind(*fields), earlier
 
 
-def as_error(recorded: object) -> Exception:
-    """Return a recorded error: the object itself in the same process, else a new one with its text and attributes."""
-    # Only our own classes and a few standard ones are recreated. An instance of a user's subclass of ours becomes the
-    # nearest class of ours, with the original name in `type_name`; any other error becomes a `ForeignError`. So does
-    # KeyError, whose text would gain quotes each time.
-    if isinstance(recorded, Exception):
-        return recorded
-    if not isinstance(recorded, Raw):
-        raise JournalCorrupt(f"not a recorded error: {type(recorded).__name__}")
-    return _decoded_error(decode(recorded, dict[str, object]))
-
-
 def error_of(failure: Failure) -> Exception:
     error = as_error(failure.error)
     mark_mistake(error, failure.mistake)
-    return error
-
-
-def _decoded_error(coded: dict[str, object]) -> Exception:
-    name, message = str(coded.get("type", "")), str(coded.get("message", ""))
-    known = str(coded.get("kind", ""))
-    kind = _OURS.get(known) or (_COMMON.get(known) if known == name else None)
-    if kind is None or kind is ForeignError:
-        error: Exception = ForeignError(name, message, transient=bool(coded.get("transient")))
-    else:
-        error = kind.__new__(kind)
-        Exception.__init__(error, message)
-        facts = coded.get("facts")
-        if isinstance(facts, dict):
-            vars(error).update((fact, value) for fact, value in facts.items() if not str(fact).startswith("_"))
-        if name != kind.__name__:
-            vars(error)["type_name"] = name
-        if "transient" in coded and is_transient(error) != coded["transient"]:
-            vars(error)["transient"] = coded["transient"]
-    if isinstance(original := coded.get("original"), dict):
-        vars(error)["original"] = error.__cause__ = _decoded_error(original)
-    if isinstance(coded.get("place"), str):
-        vars(error)["recorded_place"] = coded["place"]
     return error
 
 

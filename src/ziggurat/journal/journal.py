@@ -108,7 +108,7 @@ class LocalJournal(RunRecord):
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self.inbox_read: int = 0  # the last item in the run's inbox that its driver knows, if it has one
         self.inbox_taken: int = 0  # how many items of it are taken, as far as its driver knows
-        self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
+        self._given: set[str] = set()  # the ids of what was decided when it was opened
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._errors: dict[int, tuple[BaseException, str, Failure | None]] = {}  # where; of which entry
         self._screens: dict[str, tuple[RedactEntry, ...]] = {}
@@ -476,9 +476,10 @@ class LocalJournal(RunRecord):
         if self.mode != "replay":
             self._withdraw_failures()
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=self._earlier)
-        self._given = frozenset(entry.id for entry in decided)
-        for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone)):
+        for entry in decided:
+            self._given.add(entry.id)
             self.append(entry, hold=True)
+        self.append(Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone), hold=True)
         self._begun = len(self.entries)
         self.calm = self.mode != "replay"
 

@@ -5,21 +5,17 @@ order, refuses a writer that has lost its lease, and returns them. Check your ow
 `ziggurat.testing.stores`.
 """
 
-import asyncio
-import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from math import inf
-from typing import Annotated, Any, Protocol, TypedDict, Unpack, cast, runtime_checkable
+from typing import Annotated, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, encode
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MailboxFull
+from ziggurat.core.errors import JournalCorrupt, MailboxFull
 from ziggurat.core.path import next_id
-from ziggurat.core.tasks import ring
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
@@ -423,21 +419,8 @@ class Queue(Protocol):
         """
 
 
-def queue_of(store: object, agent: str) -> Queue:
-    """Return the store of an agent, None if it has none, as its queue."""
-    if hasattr(store, "claim"):
-        return cast("Queue", store)
-    kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"
-    raise ConfigurationError(
-        f"{kept}, which submit(), workers, schedules and recover() need: give {agent} one that has, as in "
-        "store='sqlite:///agents.db'"
-    )
-
-
 Send = Callable[[bytes], Awaitable[None]]
 """Sends a message to all that listen; one that cannot be passed is lost."""
-
-_LARGEST = 4 << 20
 
 
 class LiveReader(Protocol):
@@ -470,37 +453,3 @@ class SupportsLiveMessages(Protocol):
     @property
     def live(self) -> LiveMessages:
         """The live messages of its logs."""
-
-
-class LiveBuffer:
-    """A reader's messages, put by any thread; of more than a few megabytes the oldest are dropped."""
-
-    def __init__(self) -> None:
-        self._messages: deque[bytes] = deque()
-        self._size = 0
-        self._lock = threading.Lock()
-        self._waiting: asyncio.Future[None] | None = None
-
-    def put(self, message: bytes) -> None:
-        with self._lock:
-            self._messages.append(message)
-            self._size += len(message)
-            while self._size > _LARGEST:
-                self._size -= len(self._messages.popleft())
-            waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            ring(waiting)
-
-    def take(self) -> list[bytes]:
-        with self._lock:
-            messages = list(self._messages)
-            self._messages.clear()
-            self._size = 0
-        return messages
-
-    async def wait(self, seconds: float) -> None:
-        with self._lock:
-            if self._messages:
-                return
-            waiting = self._waiting = asyncio.get_running_loop().create_future()
-        await asyncio.wait([waiting], timeout=seconds)

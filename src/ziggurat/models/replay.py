@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ziggurat.core.codec import Raw, as_type
+from ziggurat.core.codec import Raw, as_error, as_type
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import difference
 from ziggurat.core.path import is_question, parent_of
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.journal.entries import Failure, Outcome, as_error
+from ziggurat.journal.entries import Failure, Outcome
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.events import Delta, emit_deltas
 from ziggurat.messages.message import fit

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from ziggurat.core import diagram
-from ziggurat.core.codec import Raw, as_type, decode, encode
+from ziggurat.core.codec import Raw, as_error, as_type, decode, encode
 from ziggurat.core.errors import JournalCorrupt, described
 from ziggurat.core.path import is_model_call, is_tool_call, name_at, parent_of
 from ziggurat.journal import entries as journal
@@ -166,7 +166,7 @@ class _Builder:
             case journal.Result():
                 self._add_result(node, entry)
             case journal.Failure():
-                node.state, node.text = "failed", shortened(described(journal.as_error(entry.error)))
+                node.state, node.text = "failed", shortened(described(as_error(entry.error)))
                 self._ends(node, entry.elapsed)
             case _:
                 pass

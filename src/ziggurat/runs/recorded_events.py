@@ -6,7 +6,7 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import read_output
-from ziggurat.core.codec import Raw, as_type
+from ziggurat.core.codec import Raw, as_error, as_type
 from ziggurat.core.event import Event
 from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.journal.entries import (
@@ -22,7 +22,6 @@ from ziggurat.journal.entries import (
     Result,
     Returned,
     Unanswered,
-    as_error,
 )
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item, stage_of
 from ziggurat.messages.conversation import Steer

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ziggurat.core.codec import Raw, as_type, decode, plain
+from ziggurat.core.codec import Raw, as_error, as_type, decode, plain
 from ziggurat.core.errors import ConfigurationError, RunNotFound, described
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
 from ziggurat.journal import entries as journal
@@ -60,7 +60,7 @@ def call_view(entries: Sequence[journal.JournalEntry], number: str) -> View:
         elif isinstance(entry, journal.Decided):
             view["decision"] = _data(entry.decision)
         elif isinstance(entry, journal.Failure):
-            view["error"] = described(journal.as_error(entry.error))
+            view["error"] = described(as_error(entry.error))
         elif isinstance(entry, journal.Result):
             view |= _result_view(entry)
     return view

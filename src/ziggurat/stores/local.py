@@ -14,7 +14,8 @@ from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.journal.rows import DigestChain
-from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LiveBuffer, LogFilters, LogInfo, Row, Send
+from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogFilters, LogInfo, Row, Send
+from ziggurat.stores.live_buffer import LiveBuffer
 
 _POLL = 0.02
 """The longest wait for work, in seconds."""
