@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import escaped, parent_of
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.record import flows_in
+from ziggurat.journal.withdrawn import flows_in
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
 

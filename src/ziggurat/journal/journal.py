@@ -5,9 +5,8 @@ Recording, resuming and replaying are one mechanism in two modes: `resume` answe
 `LogWriter` behind the journal also writes them to a store.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from ziggurat.core import failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
@@ -23,19 +22,17 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.failures import usage_of
-from ziggurat.core.path import is_beneath, upwards
+from ziggurat.core.path import is_beneath
 from ziggurat.core.service import must_be
-from ziggurat.core.tasks import DONE, contained, contained_call
+from ziggurat.core.tasks import contained_call
 from ziggurat.journal.entries import (
     Decided,
-    Entered,
     Failure,
     Intent,
     JournalEntry,
     Opened,
     Outcome,
     Record,
-    RedactEntry,
     Result,
     Tried,
     Unanswered,
@@ -45,17 +42,12 @@ from ziggurat.journal.entries import (
     write_entry,
 )
 from ziggurat.journal.record import RunRecord
+from ziggurat.journal.withdrawn import withdraw_failures
 
-if TYPE_CHECKING:
-    from ziggurat.journal.writer import LogWriter
-
-E = TypeVar("E", bound=JournalEntry)
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 Mode = Literal["resume", "replay"]
-
-_CLOSED = "the run is no longer driven from here; resume it to go on"
 
 _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
 """The stops of runs whose record may end in the middle of a call."""
@@ -98,35 +90,16 @@ class LocalJournal(RunRecord):
         super().__init__(clock)
         self.mode = mode
         self.replaying: bool = mode == "replay"
-        self.refusing: bool = self.replaying  # whether no live call is made any more; `missing` raises the reason
-        self.calm: bool = False  # whether the run was continued, and has made no call since
+        self.refusing = self.replaying
         self.strict: bool = strict or mode == "replay"
         self.mismatch: JournalMismatch | None = None  # of code that does not fit the record
-        self.failed: Exception | None = None  # with which every later entry is refused
-        self.writer: LogWriter | None = None  # writes the entries to a store; else they are in memory only
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
-        self.inbox_read: int = 0  # the last item in the run's inbox that its driver knows, if it has one
-        self.inbox_taken: int = 0  # how many items of it are taken, as far as its driver knows
         self._given: set[str] = set()  # the ids of what was decided when it was opened
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._errors: dict[int, tuple[BaseException, str, Failure | None]] = {}  # where; of which entry
-        self._screens: dict[str, tuple[RedactEntry, ...]] = {}
 
     # -- reading -------------------------------------------------------------------------------------------------
-
-    @property
-    def closed(self) -> bool:
-        return self.failed is not None
-
-    @property
-    def is_screened(self) -> bool:
-        return bool(self._screens)
-
-    @property
-    def went_on(self) -> bool:
-        """Whether anything was recorded since the run was opened, other than that its agent was entered."""
-        return not {*map(type, self.entries[self._begun :])} <= {Entered}
 
     def withdraws(self, item_id: str, /) -> bool:
         """Return whether the decision on an item is as if it was never made if the run does not go on now."""
@@ -141,87 +114,6 @@ class LocalJournal(RunRecord):
         """Return the last intent of each call that acts once only and had begun when an error came, in their order."""
         # An error that came from the record came before all that is recorded after it.
         return self.index.acts_before(self._answer_of(error))
-
-    # -- writing -------------------------------------------------------------------------------------------------
-
-    def append(self, entry: JournalEntry, /, *, hold: bool = False) -> Awaitable[None] | None:
-        """Record an entry; if an awaitable is returned, await it before acting on the entry.
-
-        With `hold` it becomes durable with the next one only, so the run has not gone on with it.
-        """
-        writer = self.writer
-        if self.failed is not None and not (hold and writer is not None):
-            raise self.failed
-        if hold and len(self.entries) == self._begun:
-            # As nothing else was recorded before it, it belongs to the opening, and `went_on` passes over it.
-            self._begun += 1
-        if self._screens:
-            entry = self.screened(entry)
-        if writer is None:
-            self._add(entry)
-            self.stable = len(self.entries)
-            self.wake()
-            return None
-        data = writer.encoded(entry)  # before it is kept: an entry that cannot be written did not happen
-        # In memory before it is durable: calls of this process see it at once, readers only up to `stable`.
-        self._add(entry)
-        return writer.append(entry, data, hold=hold)
-
-    def write(self, entry: JournalEntry) -> Awaitable[None]:
-        """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable."""
-        return self.append(entry) or DONE
-
-    async def note(self, entry: JournalEntry) -> None:
-        """Record an entry as `write` does; while `calm`, only with what follows: the code may not fit the record."""
-        if self.calm:
-            self.append(entry, hold=True)
-            await asyncio.sleep(0)  # others get their turn, as while it is written
-        else:
-            await self.write(entry)
-
-    def begin(self, opened: JournalEntry) -> None:
-        """Add the first entry, with which the log was created in the store."""
-        self._add(opened)
-        self.stable = 1
-
-    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
-        """Return an awaitable for when all appended entries are durable; None if they are already."""
-        if self.writer is None:
-            return None
-        if self.failed is not None:
-            raise self.failed
-        return self.writer.settled(flush=flush)
-
-    def close(self) -> None:
-        """Record nothing more: the run has ended, or is no longer driven from here; what is held is not written."""
-        self.fail(LeaseLost(_CLOSED))
-
-    def fail(self, error: Exception) -> None:
-        """Refuse every later entry with an error, unless they are refused already; what is not written yet is lost."""
-        self.failed, self.refusing = self.failed or error, True
-        if self.writer is not None:
-            self.writer.drop(self.failed)
-        self.wake()
-
-    def screen(self, path: str, screen: RedactEntry, /) -> None:
-        """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
-        if screen not in self._screens_of(path):
-            self._screens[path] = (*self._screens.get(path, ()), screen)
-
-    def _screens_of(self, path: str) -> list[RedactEntry]:
-        """Return the screens for a path, those of deeper paths first."""
-        return [screen for above in (*upwards(path), "") for screen in self._screens.get(above, ())]
-
-    def screened(self, entry: E, /) -> E:
-        """Return an entry after all screens for its path were applied."""
-        for screen in self._screens_of(entry.path) if self._screens else ():
-            try:
-                entry = screen(entry)
-            except BaseException as error:  # noqa: BLE001 - raised again
-                failure = contained(error)
-                failures.mark_mistake(failure)
-                raise failure  # noqa: B904 - it has its cause already
-        return entry
 
     # -- the call ------------------------------------------------------------------------------------------------
 
@@ -474,7 +366,7 @@ class LocalJournal(RunRecord):
         """
         # What this appends becomes durable together with the next entry: a run that does not go on is left unchanged.
         if self.mode != "replay":
-            self._withdraw_failures()
+            withdraw_failures(self.entries, self._calls, self.find)
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=self._earlier)
         for entry in decided:
             self._given.add(entry.id)

@@ -1,109 +1,30 @@
-"""The record of a run in memory: its entries, and the calls that they belong to."""
+"""The record of a run: its entries in memory, the calls that they belong to, and the writer of those in a store."""
 
 import asyncio
-from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
-from ziggurat.core.codec import as_type
-from ziggurat.core.path import is_beneath, parent_of, step_of
-from ziggurat.core.tasks import ring
-from ziggurat.journal.entries import (
-    Ended,
-    Entered,
-    Failure,
-    Intent,
-    JournalEntry,
-    Opened,
-    Pending,
-    Record,
-    Result,
-    Tried,
-    Unanswered,
-)
+from ziggurat.core import failures
+from ziggurat.core.clock import Clock, Stopwatch
+from ziggurat.core.errors import LeaseLost
+from ziggurat.core.path import is_beneath, step_of, upwards
+from ziggurat.core.tasks import DONE, contained, ring
+from ziggurat.journal.entries import Ended, Entered, JournalEntry, Opened, Record, RedactEntry, Tried, Unanswered
 from ziggurat.journal.index import Durations, RecordIndex
+from ziggurat.journal.withdrawn import withdraw_failures
 
+if TYPE_CHECKING:
+    from ziggurat.journal.writer import LogWriter
 
-def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
-    """Return the paths of the composites that are flows: programs that call one thing after the other."""
-    return frozenset(path for path, setup in _setups_in(entries) if "flow" in setup)
-
-
-def _setups_in(entries: Iterable[JournalEntry]) -> Iterator[tuple[str, Mapping[object, object]]]:
-    """Yield the paths of composites, and what is recorded of how each is set up."""
-    for entry in entries:
-        if isinstance(entry, Entered) and isinstance(setup := as_type(entry.setup, object), dict):
-            yield entry.path, setup
-
-
-def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
-    """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them."""
-    setups = {path: setup for path, setup in _setups_in(entries) if "flow" in setup}
-    handled: set[int] = set()
-    if not setups:
-        return handled
-    went_on: dict[str, bool] = {}  # for each call that has failed as a whole, whether its flow went on then
-    later: dict[str, set[str]] = {}  # of each flow, up to two of the calls in it that come later
-    for entry in reversed(entries):
-        if not isinstance(entry, (Entered, Failure, Intent, Pending, Result)):
-            continue
-        call, flow = entry.path, parent_of(entry.path)
-        while flow:
-            if flow in setups:
-                calls = later.setdefault(flow, set())
-                if isinstance(entry, Failure):
-                    if call == entry.path:
-                        went_on[call] = bool(calls - {call})
-                    if went_on.get(call, bool(calls - {call})) and _may_go_on(setups[flow], call, entry):
-                        handled.add(id(entry))
-                if len(calls) < 2:
-                    calls.add(call)
-            call, flow = flow, parent_of(flow)
-    return handled
-
-
-def _may_go_on(setup: Mapping[object, object], call: str, failure: Failure) -> bool:
-    """Return whether a flow that is set up so may go on after a failure in a call: a team, plan or graph not always."""
-    if failure.mistake:
-        return setup.keys() <= {"flow", "input"}
-    node = call.rpartition("/")[2].partition("#")[0]
-    return "graph" not in setup or node in str(setup.get("tolerant", "")).split(", ")
-
-
-BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
-"""The stops after which the call that ended the run is made again when the run is resumed."""
-
-
-def withdraw_failures(entries: Sequence[JournalEntry], records: dict[str, Record]) -> None:
-    """Withdraw the failures that ended a run, so that their calls are made again."""
-    answered = {path for path, record in records.items() if record.result is not None}
-    for path in answered:
-        if not parent_of(path):
-            records[path].withdraw()  # the agent's own, such as a run that stopped at a budget: it goes on now
-    failed = {path: record for path, record in records.items() if record.outcomes and record.result is None}
-    decided = {parent_of(path) for path in answered if _is_alternative(path)}
-    handled = _handled_failures(entries) if failed else set()
-    for path, record in failed.items():
-        if id(record.outcomes[-1]) in handled:
-            continue
-        at = path
-        while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
-            at = parent_of(at)
-        if not at:
-            record.withdraw()  # with a result before the failure, if its run failed because of it
-
-
-def _is_alternative(path: str) -> bool:
-    """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
-    return path.rpartition("/")[2].startswith("alt-")
+E = TypeVar("E", bound=JournalEntry)
 
 
 class RunRecord:
     """The entries of a run, by reference; views over them look at later entries when they are asked."""
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.entries: list[JournalEntry] = []
         self.compared_with = self.entries  # with which differing requests are compared
         self.watch: Stopwatch = Stopwatch(clock)  # measures the run, in this process and all before
@@ -111,9 +32,16 @@ class RunRecord:
         self.reopened: bool = False  # whether it has entries from before the run was continued
         self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
         self.stable: int = 0  # the number of entries that readers may see; with a store, only durable ones
+        self.writer: LogWriter | None = None  # writes the entries to a store; else they are in memory only
+        self.failed: Exception | None = None  # with which every later entry is refused
+        self.refusing: bool = False  # whether no live call is made any more; `missing` raises the reason
+        self.calm: bool = False  # whether the run was continued, and has made no call since
+        self.inbox_read: int = 0  # the last item in the run's inbox that its driver knows, if it has one
+        self.inbox_taken: int = 0  # how many items of it are taken, as far as its driver knows
         self._begun = 1  # the number of entries with which the run was opened
         self._calls: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
-        self._readers: deque[Future[None]] = deque()
+        self._screens: dict[str, tuple[RedactEntry, ...]] = {}
+        self._readers: deque[asyncio.Future[None]] = deque()
 
     def find(self, path: str, /) -> Record | None:
         known = self._calls.get(path)
@@ -177,6 +105,19 @@ class RunRecord:
         tries = [tried for record in records if record is not None for tried in record.tries]
         return [(tried, self.index.costs(tried)) for tried in tries]
 
+    @property
+    def closed(self) -> bool:
+        return self.failed is not None
+
+    @property
+    def is_screened(self) -> bool:
+        return bool(self._screens)
+
+    @property
+    def went_on(self) -> bool:
+        """Whether anything was recorded since the run was opened, other than that its agent was entered."""
+        return not {*map(type, self.entries[self._begun :])} <= {Entered}
+
     # -- adding --------------------------------------------------------------------------------------------------
 
     def _add(self, entry: JournalEntry) -> None:
@@ -195,7 +136,7 @@ class RunRecord:
         self.reopened, self.is_new = True, False
         for entry in entries:
             if isinstance(entry, Opened):
-                self._withdraw_failures()  # whoever continued the run did the same here
+                withdraw_failures(self.entries, self._calls, self.find)  # whoever continued the run did the same here
             self.entries.append(entry)
             self._earlier = max(self._earlier, getattr(entry, "elapsed", 0.0))
             if entry.path:
@@ -204,9 +145,85 @@ class RunRecord:
         self.watch = Stopwatch(self.watch.clock, earlier=self._earlier)
         self.stable = self._begun = len(self.entries)
 
-    def _withdraw_failures(self) -> None:
-        if self.ended is not None and self.ended.stop in BROKEN_OFF:
-            withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def append(self, entry: JournalEntry, /, *, hold: bool = False) -> Awaitable[None] | None:
+        """Record an entry; if an awaitable is returned, await it before acting on the entry.
+
+        With `hold` it becomes durable with the next one only, so the run has not gone on with it.
+        """
+        writer = self.writer
+        if self.failed is not None and not (hold and writer is not None):
+            raise self.failed
+        if hold and len(self.entries) == self._begun:
+            # As nothing else was recorded before it, it belongs to the opening, and `went_on` passes over it.
+            self._begun += 1
+        if self._screens:
+            entry = self.screened(entry)
+        if writer is None:
+            self._add(entry)
+            self.stable = len(self.entries)
+            self.wake()
+            return None
+        waiting = writer.append(entry, hold=hold)  # before it is kept: an entry that cannot be written did not happen
+        self._add(entry)  # before it is durable: calls of this process see it at once, readers only up to `stable`
+        return waiting
+
+    def write(self, entry: JournalEntry) -> Awaitable[None]:
+        """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable."""
+        return self.append(entry) or DONE
+
+    async def note(self, entry: JournalEntry) -> None:
+        """Record an entry as `write` does; while `calm`, only with what follows: the code may not fit the record."""
+        if self.calm:
+            self.append(entry, hold=True)
+            await asyncio.sleep(0)  # others get their turn, as while it is written
+        else:
+            await self.write(entry)
+
+    def begin(self, opened: JournalEntry) -> None:
+        """Add the first entry, with which the log was created in the store."""
+        self._add(opened)
+        self.stable = 1
+
+    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
+        """Return an awaitable for when all appended entries are durable; None if they are already."""
+        if self.writer is None:
+            return None
+        if self.failed is not None:
+            raise self.failed
+        return self.writer.settled(flush=flush)
+
+    def close(self) -> None:
+        """Record nothing more: the run has ended, or is no longer driven from here; what is held is not written."""
+        self.fail(LeaseLost("the run is no longer driven from here; resume it to go on"))
+
+    def fail(self, error: Exception) -> None:
+        """Refuse every later entry with an error, unless they are refused already; what is not written yet is lost."""
+        self.failed, self.refusing = self.failed or error, True
+        if self.writer is not None:
+            self.writer.drop(self.failed)
+        self.wake()
+
+    def screen(self, path: str, screen: RedactEntry, /) -> None:
+        """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
+        if screen not in self._screens_of(path):
+            self._screens[path] = (*self._screens.get(path, ()), screen)
+
+    def _screens_of(self, path: str) -> list[RedactEntry]:
+        """Return the screens for a path, those of deeper paths first."""
+        return [screen for above in (*upwards(path), "") for screen in self._screens.get(above, ())]
+
+    def screened(self, entry: E, /) -> E:
+        """Return an entry after all screens for its path were applied."""
+        for screen in self._screens_of(entry.path) if self._screens else ():
+            try:
+                entry = screen(entry)
+            except BaseException as error:  # noqa: BLE001 - raised again
+                failure = contained(error)
+                failures.mark_mistake(failure)
+                raise failure  # noqa: B904 - it has its cause already
+        return entry
 
     # -- readers -------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from ziggurat.journal.entries import (
     PlainResult,
     Result,
 )
-from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.record import RunRecord
 from ziggurat.journal.rows import BLOB_BYTES, Blob, chain_of
 from ziggurat.journal.store import Row, Store
 
@@ -49,7 +49,7 @@ class LogWriter:
 
     def __init__(
         self,
-        journal: LocalJournal,
+        journal: RunRecord,
         store: Store,
         log: str,
         epoch: int,
@@ -83,10 +83,10 @@ class LogWriter:
         except TypeError as error:
             raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
 
-    def append(self, entry: JournalEntry, data: bytes, *, hold: bool = False) -> Awaitable[None] | None:
-        """Write an entry, with its JSON; if an awaitable is returned, it ends when the entry is durable."""
+    def append(self, entry: JournalEntry, *, hold: bool = False) -> Awaitable[None] | None:
+        """Write the next entry of the record; if an awaitable is returned, it ends when the entry is durable."""
+        self._lines.append(self.encoded(entry))
         self._entries.append(entry)
-        self._lines.append(data)
         if hold:  # it is written with the next one
             return None
         loop = asyncio.get_running_loop()

@@ -24,7 +24,7 @@ from ziggurat.journal.entries import (
     fingerprint,
 )
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.record import flows_in
+from ziggurat.journal.withdrawn import flows_in
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Steer
 from ziggurat.messages.prompts import Prompt, request_of
