@@ -12,6 +12,7 @@ from ziggurat.agents.program import run_program
 from ziggurat.agents.tool_input import TOOL_INPUT
 from ziggurat.agents.values import FlowInput, OutputForm
 from ziggurat.calls.agent_call import AGENT_CALL, counted_steps
+from ziggurat.calls.deltas import emit_deltas
 from ziggurat.calls.enter import AgentParts
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
@@ -21,7 +22,7 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import Delta, emit_deltas
+from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message, assistant
 from ziggurat.tools.parameter import Parameter
 

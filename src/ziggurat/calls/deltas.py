@@ -77,6 +77,12 @@ class ReplyDeltas(Passing):
         return response if message == response.message else replace(response, message=message)
 
 
+async def emit_deltas(message: Message, ctx: Context) -> None:
+    """Emit the deltas of a whole reply, such as of one that is on record."""
+    for delta in deltas_of(message):
+        await ctx.emit(Delta(ctx.path, delta))
+
+
 def _differ_in_thoughts(streamed: Message, whole: Message) -> bool:
     """Return whether streamed deltas give the whole reply but for signatures of its thoughts."""
     said, meant = ([part for part in each.parts if not isinstance(part, Thinking)] for each in (streamed, whole))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ziggurat.calls.acts import after_acts
 from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
+from ziggurat.calls.deltas import emit_deltas
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key
@@ -33,7 +34,7 @@ from ziggurat.journal.entries import Entered, Failure, Outcome, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import AgentEnded, AgentStarted, emit_deltas
+from ziggurat.messages.events import AgentEnded, AgentStarted
 from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
 from ziggurat.messages.model import ModelResponse
 from ziggurat.tools.function import APPROVED_CALL

@@ -15,7 +15,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit
-from ziggurat.calls.deltas import ReplyDeltas
+from ziggurat.calls.deltas import ReplyDeltas, emit_deltas
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
 from ziggurat.calls.wait import item_of, waiting_call
@@ -29,7 +29,7 @@ from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import refuse
 from ziggurat.messages.conversation import Transcript, unrepeated
-from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted, emit_deltas
+from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
 from ziggurat.messages.message import ToolCall, fit, refolded
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, cost_of, expected_usage, with_usage

@@ -4,11 +4,10 @@ from functools import reduce
 from operator import or_
 from typing import Any, ClassVar, Literal
 
-from ziggurat.core.context import Context
 from ziggurat.core.event import Event
 from ziggurat.core.failures import Cause
 from ziggurat.messages.agent import AgentRun, Decision, PendingItem
-from ziggurat.messages.message import Message, PartDelta, TextDelta, ToolCall, ToolResult, deltas_of
+from ziggurat.messages.message import PartDelta, TextDelta, ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
 
 
@@ -99,12 +98,6 @@ class Delta(Event, frozen=True):
         raise AttributeError(
             f"a {type(self.delta).__name__} is no piece of text; see its `delta`", name="text", obj=self
         )
-
-
-async def emit_deltas(message: Message, ctx: Context) -> None:
-    """Emit the deltas of a whole reply, as of one that is on record."""
-    for delta in deltas_of(message):
-        await ctx.emit(Delta(ctx.path, delta))
 
 
 class ModelEnded(Event, frozen=True):

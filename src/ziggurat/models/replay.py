@@ -13,8 +13,8 @@ from ziggurat.core.service import Fact
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.entries import Failure, Outcome
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.messages.events import Delta, emit_deltas
-from ziggurat.messages.message import fit
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import deltas_of, fit
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.reply import OutputModes, model_facts
 
@@ -71,7 +71,8 @@ class ReplayModel:
             raise as_error(outcome.error)
         response = as_type(outcome.value, ModelResponse)
         if ctx.listens(Delta):
-            await emit_deltas(fit(response.message), ctx)
+            for delta in deltas_of(fit(response.message)):
+                await ctx.emit(Delta(ctx.path, delta))
         return response
 
     def _next(self, ctx: Context) -> Outcome:
