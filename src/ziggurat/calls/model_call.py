@@ -200,8 +200,10 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, tries, original, chain)  # noqa: B904 - it has its cause already
-    if ctx.emit is not SILENCE:
-        await _report_end(response, False, ctx, journal)
+    if ctx.emit is not SILENCE and ctx.listens(ModelEnded):
+        if (waiting := journal.settled()) is not None:
+            await waiting
+        await ctx.emit(ModelEnded(ctx.path, response))
     return response
 
 
@@ -216,7 +218,8 @@ async def _recorded_response(
     response = replace(response, message=fit(response.message))
     if ctx.emit is not SILENCE:
         await emit_deltas(response.message, ctx)
-        await _report_end(response, True, ctx, journal)
+        if ctx.listens(ModelEnded):
+            await ctx.emit(ModelEnded(ctx.path, response, replayed=True))
     return response
 
 
@@ -240,14 +243,6 @@ async def _report_failure(error: BaseException, ctx: Context, chain: HookChain) 
         await ctx.emit(Dropped(ctx.path, type(error).__name__))
     if isinstance(error, Exception):
         await tell(chain, error, ctx)
-
-
-async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, journal: LocalJournal) -> None:
-    if ctx.listens(ModelEnded):
-        waiting = journal.settled()
-        if waiting is not None:
-            await waiting
-        await ctx.emit(ModelEnded(ctx.path, response, recorded))
 
 
 async def _call(

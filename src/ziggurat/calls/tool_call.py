@@ -55,8 +55,10 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     """Make one tool call and return its result; each failure of the tool, a denial too, becomes an error result."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    if record is not None and (recorded := await _recorded_result(record, call, ctx, journal)) is not None:
-        return recorded
+    if record is not None and record.outcomes:
+        recorded = await _recorded_result(record, call, ctx, journal)
+        if recorded is not None:
+            return recorded
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     monotonic = ctx.clock.monotonic
     started = monotonic()
