@@ -113,7 +113,7 @@ async def test_it_goes_on_at_the_time_on_record_whoever_recorded_it(
 
     async def drive(seconds: float | None) -> None:
         due = None if seconds is None else clock.now() + seconds
-        journal = await there.take("r", Environment(clock=clock))
+        journal = await there.begin("r", there.take("r", Environment(clock=clock)))
         await journal.write(Ended("", "Suspended", due=due))
         await there.leave("r", journal)
 

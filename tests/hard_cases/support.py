@@ -48,7 +48,7 @@ def through_json(store: Any, run_id: str, clock: Clock = SYSTEM_CLOCK) -> Any:
 async def record(store: Any, run_id: str, entry: JournalEntry) -> None:
     """Append an entry to a run that stands, as a process does that ends right after."""
     runs = runs_of(store)
-    journal = await runs.take(run_id, Environment())
+    journal = await runs.begin(run_id, runs.take(run_id, Environment()))
     waiting = journal.append(entry)
     if waiting is not None:
         await waiting

@@ -136,7 +136,7 @@ class Starter:
             return self.run(request, steered, detached)
 
         nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), run_id)
-        return RunHandle(run_id, self, Driving(begin, control, nothing, around is not None, options.clock))
+        return RunHandle(run_id, self, Driving(begin, control, nothing, around is not None, options.environment.clock))
 
     async def _run_as_root(
         self, ambient: Context | None, request: AgentRequest | None, options: RunOptions

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -81,7 +81,7 @@ class Worker(Generic[Out]):
         self._draining = asyncio.Event()
         self._driven: dict[asyncio.Task[None], _Driven] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._company = _Company(options.clock)
+        self._company = _Company(options.environment.clock)
         self._isolated = 0  # the runs that wait until they can be driven alone
         self._signals = 0
         self._background: asyncio.Task[None] | None = None
@@ -160,7 +160,7 @@ class Worker(Generic[Out]):
                 await self._wait(None)
         finally:
             for claim in left:
-                await self._release(claim)
+                await self._release([claim])
             await finished(self._give_back())
 
     async def __aenter__(self) -> "Worker[Out]":
@@ -181,20 +181,14 @@ class Worker(Generic[Out]):
         room = self._concurrency - self.running + self._isolated
         if room <= 0 or not self._company.admits():
             return 0
-        claiming = asyncio.ensure_future(self._queue.claim(self._starter.name, room))
-        try:
-            await finished(claiming)
-        except asyncio.CancelledError:
-            for claim in () if claiming.exception() else claiming.result():
-                await self._release(claim)
-            raise
-        for claim in claiming.result():
+        claims = await finished(self._queue.claim(self._starter.name, room), self._release)
+        for claim in claims:
             waiting = self._waiting.get(claim.log)
             if waiting is None:
                 self._start(claim, pause)
             else:
                 waiting.claim = claim
-        return len(claiming.result())
+        return len(claims)
 
     def _start(self, claim: Claim, pause: float) -> None:
         driven = _Driven(claim, self._starter.opener.control(claim.log.partition(":")[2]))
@@ -204,7 +198,7 @@ class Worker(Generic[Out]):
 
     async def _drive(self, driven: "_Driven", pause: float) -> None:
         claim, run_id, opener = driven.claim, driven.control.run_id, self._starter.opener
-        clock = self._options.clock
+        clock = self._options.environment.clock
         # A run must not be due before its time by the store's clock, nor this clock be far ahead of the claim.
         if claim.at and not -_WAIT <= (ahead := claim.at - clock.now()) <= 0.0:
             clock = _StoreClock(clock, ahead)
@@ -230,8 +224,8 @@ class Worker(Generic[Out]):
                 return
         finally:
             self._company.leave(driven.control)
-        self._waiting[claim.log] = _Waiting(self._options.clock.now() + pause)
-        await self._release(claim)  # no effect if the run has given it back
+        self._waiting[claim.log] = _Waiting(self._options.environment.clock.now() + pause)
+        await self._release([claim])  # no effect if the run has given it back
 
     async def _isolate(self, run: RunControl, answered: Callable[[], bool]) -> None:
         """Wait until a run can be driven alone, for it may be the one that has killed its process."""
@@ -241,23 +235,24 @@ class Worker(Generic[Out]):
         finally:
             self._isolated -= 1
 
-    async def _release(self, claim: Claim) -> None:
-        """Release the lease of a run; if the store fails, it expires."""
-        try:
-            await self._store.release(claim.log, claim.epoch)
-        except StoreError as error:
-            logger.warning("%r: the lease of %s is not released: %s", self, claim.log, error)
+    async def _release(self, claims: Iterable[Claim]) -> None:
+        """Release the leases of runs; if the store fails, they expire."""
+        for claim in claims:
+            try:
+                await self._store.release(claim.log, claim.epoch)
+            except StoreError as error:
+                logger.warning("%r: the lease of %s is not released: %s", self, claim.log, error)
 
     async def _try_again(self) -> None:
         """Give back the runs that were kept for long enough."""
-        now = self._options.clock.now()
+        now = self._options.environment.clock.now()
         for log in [log for log, waiting in self._waiting.items() if waiting.until <= now]:
             claim = self._waiting.pop(log).claim
             if claim is not None:
-                await self._release(claim)
+                await self._release([claim])
 
     async def _after(self, seconds: float) -> int:
-        await self._options.clock.sleep(seconds)
+        await self._options.environment.clock.sleep(seconds)
         return self._signals
 
     async def _wait(self, signal: Awaitable[int] | None) -> None:
@@ -284,8 +279,7 @@ class Worker(Generic[Out]):
         claims = [each.claim for each in driven.values()]
         claims += [waiting.claim for waiting in self._waiting.values() if waiting.claim is not None]
         self._waiting.clear()
-        for claim in claims:
-            await self._release(claim)
+        await self._release(claims)
 
 
 class _Company:

@@ -151,9 +151,12 @@ DONE: Awaitable[None] = _Done()
 """An awaitable that has ended already; one for all, as most entries in memory need no wait."""
 
 
-async def finished(work: Awaitable[T]) -> T:
-    """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards."""
-    # For work that must not stop half-way, such as taking or releasing a lease, and that ends in bounded time.
+async def finished(work: Awaitable[T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
+    """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards.
+
+    For work that must not stop half-way, such as taking a lease, and that ends in bounded time. If the task was
+    cancelled, nobody gets what the work has returned: `undo` is awaited with that.
+    """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -162,8 +165,9 @@ async def finished(work: Awaitable[T]) -> T:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # retrieve it, so that asyncio does not log it
+        # The error is retrieved, so that asyncio does not log it.
+        if not task.cancelled() and task.exception() is None and undo is not None:
+            await finished(undo(task.result()))
         raise cancelled
     return task.result()
 

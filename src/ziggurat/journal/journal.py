@@ -355,7 +355,6 @@ class LocalJournal(RunRecord):
         self,
         run_id: str,
         at: float,
-        clock: Clock | None = None,
         decided: Sequence[Decided] = (),
         losses: int = 0,
         alone: bool = False,
@@ -367,7 +366,7 @@ class LocalJournal(RunRecord):
         # What this appends becomes durable together with the next entry: a run that does not go on is left unchanged.
         if self.mode != "replay":
             withdraw_failures(self.entries, self._calls, self.find)
-        self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=self._earlier)
+        self.watch = Stopwatch(self.watch.clock, earlier=self._earlier)
         for entry in decided:
             self._given.add(entry.id)
             self.append(entry, hold=True)

@@ -255,7 +255,7 @@ async def drive_gated(
 
     request = request or AgentRequest(())
     try:
-        watch = Stopwatch(options.clock, options.around)
+        watch = Stopwatch(options.environment.clock, options.around)
         ctx = Context(opener.path, listening_to(options.emit, options.listeners), watch, Scope(options.scope()))
         return await gate(inside)(request, ctx)
     except LimitExceeded as refusal:

@@ -112,7 +112,8 @@ class Opener:
     ) -> Opening:
         request = request if writer is None else writer.request
         opened = self._first_entry(request, options, run_id, writer)
-        journal = await self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
+        begins = self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
+        journal = await self.runs.begin(run_id, begins)
         return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
 
     def _first_entry(
@@ -121,7 +122,7 @@ class Opener:
         conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
         if writer is not None:
             conditions = writer.conditions(conditions, self.runs.store)
-        at = options.clock.now()
+        at = options.environment.clock.now()
         return Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions, agent=self.name)
 
     def _check_same(self, info: LogInfo, fingerprint: str) -> None:
@@ -157,7 +158,8 @@ class Opener:
         self, run_id: str, options: RunOptions, recovering: Recovering | None = None, forked: bool = False
     ) -> Opening:
         # The lease first: what is read before it, another process may still change.
-        journal = await self.runs.take(run_id, options.environment, None if recovering is None else recovering.claim)
+        claim = None if recovering is None else recovering.claim
+        journal = await self.runs.begin(run_id, self.runs.take(run_id, options.environment, claim))
         writer: SessionWriter | None = None
         try:
             losses, given_up, alone = (0, False, False) if recovering is None else await recovering.attempt(journal)
@@ -166,7 +168,7 @@ class Opener:
             conditions = conditions_of(journal.entries[0])
             # Before anything is held: decisions are redacted as they are recorded, also those that were posted.
             self._screen(journal)
-            clock = options.clock
+            clock = options.environment.clock
             control = options.control or self.control(run_id)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
@@ -176,7 +178,7 @@ class Opener:
             # Decisions that others posted were made before those of this call, and the first one stands.
             inbox = control.inbox(run_id, journal)
             decided = await inbox.decide(options.decisions or {}, clock.now(), self._agent)
-            journal.reopen(run_id, clock.now(), clock, decided, losses, alone)
+            journal.reopen(run_id, clock.now(), decided, losses, alone)
             if recovering is not None:
                 if given_up:
                     # A call that kills its process would kill each worker in turn: the run fails there instead.
@@ -225,7 +227,7 @@ class Opener:
         try:
             if self.runs.is_in_progress(run_id):
                 raise LeaseHeld(f"this process drives the run {run_id!r}")
-            journal = await self.runs.take(run_id, Environment(clock=clock))
+            journal = await self.runs.begin(run_id, self.runs.take(run_id, Environment(clock=clock)))
         except LeaseHeld:  # whoever drives the run takes them from its inbox
             await self._post_decisions(run_id, await self.runs.read(run_id), decisions, clock.now())
             self.runs.posted(run_id)
@@ -251,7 +253,7 @@ class Opener:
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended, unless it goes on since."""
-        journal = await self.runs.read_ended(run_id, options.clock)
+        journal = await self.runs.read_ended(run_id, options.environment.clock)
         if journal is None:
             return await self._continue(run_id, options)
         return self._answered(run_id, journal, options)
@@ -284,7 +286,7 @@ class Opener:
         check_new_id(forked, "new_id")
         before.reopen(origin.run_id, 0.0)  # the end of the original is not one of its steps
         valid = [entry for entry in before.entries if not isinstance(entry, Tried) or before.is_current(entry)]
-        entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
+        entries = fork_entries(valid, self.path, forked, origin, prompt, options.environment.clock.now())
         if options.labels is not None:
             entries[0] = replace(entries[0], labels=options.labels)
         await self.runs.plant(forked, self.name, [self.screened_entry(entry) for entry in entries])
@@ -321,7 +323,7 @@ class Opener:
             else:
                 scope[INBOX], scope[STEERING] = control.inbox, control
         if writer is not None:
-            writer.join(scope, journal, self.path, self.runs, options.clock)
+            writer.join(scope, journal, self.path, self.runs, options.environment.clock)
         emit = listening_to(options.emit, options.listeners)
         if runs is not None and control is not None:
             from ziggurat.runs.recorded_events import RECORDED_EVENTS

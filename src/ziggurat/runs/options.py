@@ -124,10 +124,6 @@ class RunOptions(Struct, frozen=True, eq=False):
     def heard_by(self, listeners: Sequence[Listener]) -> "RunOptions":
         return replace(self, listeners=(*self.listeners, *listeners)) if listeners else self
 
-    @property
-    def clock(self) -> Clock:
-        return self.environment.clock
-
     def scope(self) -> dict[Key[Any], Any]:
         scope: dict[Any, Any] = {} if self.values is None else dict(self.values)
         if self.deps is not None:

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import Raw, as_type, decode, digest, encode
+from ziggurat.core.codec import as_type, decode, digest, encode
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
 from ziggurat.core.tasks import first_of, ring
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
@@ -63,7 +63,7 @@ def request_of(opened: Opened) -> str:
 
 def labels_of(opened: JournalEntry) -> dict[str, Any]:
     labels = opened.labels if isinstance(opened, Opened) else None
-    plain = decode(labels if isinstance(labels, Raw) else encode(labels), object)
+    plain = decode(encode(labels), object)
     return plain if isinstance(plain, dict) else {}
 
 
@@ -130,7 +130,11 @@ class Runs:
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run ended because it was cancelled from outside, and not through its handle."""
-        return False
+        try:
+            entry = await self.entry(info.id, info.count)
+        except JournalCorrupt:
+            return False
+        return isinstance(entry, Ended) and entry.interrupted
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; the run may be in progress elsewhere."""
@@ -255,17 +259,37 @@ class Runs:
             await self._wait_for_change(run_id, lambda: not self.is_in_progress(run_id), seconds)
         return self.is_in_progress(run_id)
 
-    def open(
-        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
-    ) -> Coroutine[Any, Any, LocalJournal]:
-        """Begin a run that this caller drives; when the coroutine returns, its first entry is recorded."""
-        return self._drive(opened.run_id, self._open(opened, agent, fingerprint, screening, environment))
+    async def begin(self, run_id: str, begins: Coroutine[Any, Any, LocalJournal]) -> LocalJournal:
+        """Have only this caller drive a run, which begins with `open` or `take`, until `leave`."""
+        if run_id in self._in_progress:
+            begins.close()
+            raise RunInProgress(f"the run {run_id!r} is already running; wait for its end, or choose another id")
+        self._in_progress[run_id] = None
+        try:
+            journal = self._in_progress[run_id] = await begins
+        except BaseException:
+            self._end(run_id)
+            raise
+        if run_id in self._waiting:
+            self._wake(run_id)
+        return journal
 
-    def take(
-        self, run_id: str, environment: Environment, claim: Claim | None = None
-    ) -> Coroutine[Any, Any, LocalJournal]:
-        """Take over a run that stopped, or was claimed, so that only this caller drives it."""
-        return self._drive(run_id, self._take(run_id, environment, claim))
+    async def open(
+        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
+    ) -> LocalJournal:
+        """Record the first entry of a new run; see `begin`."""
+        run_id = opened.run_id
+        self._check_new(run_id)
+        journal = LocalJournal(clock=environment.clock)
+        screening(journal)
+        journal.append(opened)
+        if fingerprint:
+            self._fingerprints[run_id] = fingerprint
+        return journal
+
+    async def take(self, run_id: str, environment: Environment, claim: Claim | None = None) -> LocalJournal:
+        """Take over a run that stopped, or was claimed; see `begin`."""
+        return _copy(self._find(run_id), environment.clock)
 
     async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
         try:
@@ -292,21 +316,6 @@ class Runs:
         if run.run_id in self._waiting:
             self._wake(run.run_id)
 
-    async def _open(
-        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
-    ) -> LocalJournal:
-        run_id = opened.run_id
-        self._check_new(run_id)
-        journal = LocalJournal(clock=environment.clock)
-        screening(journal)
-        journal.append(opened)
-        if fingerprint:
-            self._fingerprints[run_id] = fingerprint
-        return journal
-
-    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
-        return _copy(self._find(run_id), environment.clock)
-
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         ended = journal.ended
         if (mistaken or journal.reopened) and not journal.went_on:
@@ -322,20 +331,6 @@ class Runs:
         while len(self._journals) > LIMIT:
             oldest, _ = self._journals.popitem(last=False)
             self._drop(oldest)
-
-    async def _drive(self, run_id: str, opens: Coroutine[Any, Any, LocalJournal]) -> LocalJournal:
-        if run_id in self._in_progress:
-            opens.close()
-            raise RunInProgress(f"the run {run_id!r} is already running; wait for its end, or choose another id")
-        self._in_progress[run_id] = None
-        try:
-            journal = self._in_progress[run_id] = await opens
-        except BaseException:
-            self._end(run_id)
-            raise
-        if run_id in self._waiting:
-            self._wake(run_id)
-        return journal
 
     def _end(self, run_id: str) -> None:
         self._in_progress.pop(run_id, None)

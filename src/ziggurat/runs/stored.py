@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Unpack
 from weakref import WeakKeyDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError, ZigguratError
+from ziggurat.core.errors import RunExists, StoreError, ZigguratError
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, write_entry
@@ -137,17 +138,10 @@ class StoredRuns(Runs):
     async def logs(self, limit: int, **filters: Unpack[LogFilters]) -> Sequence[LogInfo]:
         return await self.store.logs("run:", limit=limit, **filters)
 
-    async def was_interrupted(self, info: LogInfo) -> bool:
-        try:
-            entry = await self.entry(info.id, info.count)
-        except JournalCorrupt:
-            return False
-        return isinstance(entry, Ended) and entry.interrupted
-
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
         return await entry_at(self.store, run_log(run_id), number)
 
-    async def _open(
+    async def open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> LocalJournal:
         log = run_log(opened.run_id)
@@ -158,36 +152,34 @@ class StoredRuns(Runs):
         writer.conversations.begun = loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
         info = LogInfo(log, agent, fingerprint or request_of(opened), opened.at, due=0.0, labels=labels_of(first))
-        creating = asyncio.ensure_future(self.store.create(info, rows, blobs))
-        try:
-            await finished(creating)
-        except asyncio.CancelledError:
-            if not creating.cancelled() and creating.exception() is None:
-                journal.begin(first)
-                await finished(_cancel(journal))
-            raise
+
+        async def cancel(_: object) -> None:
+            """Record that the run was cancelled while it was opened, so that nothing drives it."""
+            journal.begin(first)
+            try:
+                await journal.write(Ended("", "Cancelled", journal.watch.elapsed))
+            except StoreError as error:
+                logger.warning("the end of a run that was cancelled could not be stored: %s", error)
+                await writer.release()
+
+        await finished(self.store.create(info, rows, blobs), cancel)
         journal.begin(first)
         return journal
 
-    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
+    async def take(self, run_id: str, environment: Environment, claim: Claim | None = None) -> LocalJournal:
         log = run_log(run_id)
-        epoch = 0 if claim is None else claim.epoch
-
-        async def lease() -> None:
-            nonlocal epoch
-            epoch = await self.store.lease(log)
-
+        if claim is None:
+            epoch = await finished(self.store.lease(log), partial(self.store.release, log))
+        else:
+            epoch = claim.epoch
         try:
-            if claim is None:
-                await finished(lease())
             rows, entries, begun = await record_rows(self.store, log)
             journal = LocalJournal(clock=environment.clock)
             journal.take_over(entries)
             journal.writer = LogWriter(journal, self.store, log, epoch, rows, environment.probe)
             journal.writer.conversations.begun = begun
         except BaseException:
-            if epoch:
-                await finished(self.store.release(log, epoch))
+            await finished(self.store.release(log, epoch))
             raise
         return journal
 
@@ -208,7 +200,8 @@ class StoredRuns(Runs):
             if waiting is not None:
                 await waiting
         journal.close()
-        await _release(journal)
+        if journal.writer is not None:
+            await journal.writer.release()
         if unbegun:
             await self.store.delete(run_log(run_id))
 
@@ -287,19 +280,3 @@ class StoredRuns(Runs):
         if loop not in self._polled:
             self._polled[loop] = DrivenRuns(self.store)
         self._polled[loop].begin(run)
-
-
-async def _cancel(journal: LocalJournal) -> None:
-    """Record that a run was cancelled while it was opened, so that nothing drives it."""
-    try:
-        waiting = journal.append(Ended("", "Cancelled", journal.watch.elapsed))
-        if waiting is not None:
-            await waiting
-    except StoreError as error:
-        logger.warning("the end of a run that was cancelled could not be stored: %s", error)
-        await _release(journal)
-
-
-async def _release(journal: LocalJournal) -> None:
-    if journal.writer is not None:
-        await journal.writer.release()
