@@ -6,7 +6,7 @@ import pytest
 
 from ziggurat import Event
 from ziggurat.core import root
-from ziggurat.core.event import SILENCE, listening_to
+from ziggurat.core.event import SILENCE, Listeners
 from ziggurat.events import Diverged, Dropped, Retrying
 
 from .hand import run
@@ -38,13 +38,13 @@ def test_whether_anybody_listens_is_asked_by_kind() -> None:
 
 def test_without_listeners_the_way_out_is_the_same() -> None:
     out = Recorder()
-    assert listening_to(out, ()) is out
+    assert root(emit=out).heard_by().emit is out
 
 
 def test_what_a_plain_listener_returns_is_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
     written = io.StringIO()
     out = Recorder()
-    run(listening_to(out, [lambda event: written.write(event.path)])(Dropped("run", "why")))
+    run(Listeners(out, [lambda event: written.write(event.path)])(Dropped("run", "why")))
     assert written.getvalue() == "run"
     assert len(out.events) == 1
     assert not caplog.records
@@ -58,7 +58,7 @@ def test_listeners_hear_in_order_and_then_the_outer_way_out() -> None:
         await asyncio.sleep(0)
         heard.append("later")
 
-    emit = listening_to(out, [lambda event: heard.append("at once"), later])
+    emit = Listeners(out, [lambda event: heard.append("at once"), later])
     event = Dropped("run", "why")
     run(emit(event))
     assert heard == ["at once", "later"]
@@ -86,7 +86,7 @@ def test_a_listener_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture)
 
     event = Dropped("run/x", "why")
     with caplog.at_level(logging.ERROR, "ziggurat"):
-        run(listening_to(out, [broken, broken_later, heard.append])(event))
+        run(Listeners(out, [broken, broken_later, heard.append])(event))
     assert heard == out.events == [event]
     assert [record.getMessage() for record in caplog.records] == ["a listener failed on Dropped at run/x"] * 2
 

@@ -8,7 +8,7 @@ from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunInProgress, RunNotFound
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.core.tasks import verb
+from ziggurat.core.verbs import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
 from ziggurat.messages.prompts import Prompt, user_messages

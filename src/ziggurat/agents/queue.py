@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
-from ziggurat.core.tasks import verb
+from ziggurat.core.verbs import verb
 from ziggurat.journal.store import Priority, Queue
 from ziggurat.messages.agent import Out
 from ziggurat.messages.prompts import History, Prompt, request_of
@@ -47,7 +47,6 @@ class RunQueue(RunRecords[Out]):
     """The runs of an agent that nobody drives yet or any more."""
 
     @verb
-    @checked
     async def submit(
         self,
         prompt: Prompt | None = None,
@@ -120,7 +119,6 @@ class RunQueue(RunRecords[Out]):
         return Worker(self._starter, RunOptions.of(**arguments), concurrency, attempts, grace, schedules)
 
     @verb
-    @checked
     async def recover(
         self,
         *,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.core.tasks import verb
+from ziggurat.core.verbs import verb
 from ziggurat.messages.agent import Decisions, Out
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import Environment, RunId
@@ -44,7 +44,6 @@ class RunRecords(Generic[Out]):
         return RunHandle(run_id, self._starter)
 
     @verb
-    @checked
     async def pending(
         self,
         *,
@@ -116,7 +115,6 @@ class RunRecords(Generic[Out]):
         return (await self._runs.read(run_id)).dump()
 
     @verb
-    @checked
     async def tree(self, run_id: RunId) -> "RunTree":
         """Return the calls of a run so far as a tree: ``print((await agent.tree("r-17")).text())``."""
         from ziggurat.observe.tree import run_tree

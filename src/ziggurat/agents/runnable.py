@@ -15,7 +15,7 @@ from ziggurat.core.event import Listener
 from ziggurat.core.path import check_new_name
 from ziggurat.core.service import COMPOSITE, NAME, Fact, Service, as_service, fact, name_of, returned_instead, stack
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.tasks import verb
+from ziggurat.core.verbs import verb
 from ziggurat.journal.entries import Origin
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
@@ -95,7 +95,6 @@ class Runnable(RunQueue[Out]):
     # -- a new run -----------------------------------------------------------------------------------------------
 
     @verb
-    @checked
     def run(
         self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]
     ) -> Coroutine[Any, Any, AgentRun[Out]]:
@@ -170,7 +169,6 @@ class Runnable(RunQueue[Out]):
     # -- a recorded run ------------------------------------------------------------------------------------------
 
     @verb
-    @checked
     def resume(
         self,
         run_id: RunId,
@@ -210,7 +208,6 @@ class Runnable(RunQueue[Out]):
         return self._starter.run(*self._starter.read(None, run_id=run_id, decisions=decisions, **arguments))
 
     @verb
-    @checked
     async def replay(
         self,
         run_id: RunId,
@@ -241,7 +238,6 @@ class Runnable(RunQueue[Out]):
         return await self._starter.drive_apart(lambda: self._opener.replay(run_id, live, options), "replayed")
 
     @verb
-    @checked
     async def fork(
         self,
         run_id: RunId,

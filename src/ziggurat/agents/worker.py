@@ -3,7 +3,7 @@
 import asyncio
 import math
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -235,7 +235,7 @@ class Worker(Generic[Out]):
         finally:
             self._isolated -= 1
 
-    async def _release(self, claims: Iterable[Claim]) -> None:
+    async def _release(self, claims: Sequence[Claim]) -> None:
         """Release the leases of runs; if the store fails, they expire."""
         for claim in claims:
             try:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.errors import ConfigurationError, Timeout, described
-from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, listening_to
+from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, Listeners
 from ziggurat.core.path import escaped
 from ziggurat.core.settings import outer_rule
 from ziggurat.core.tasks import Interruption
@@ -212,7 +212,7 @@ class Context(Struct, frozen=True, eq=False):
 
     def heard_by(self, *listeners: Listener) -> "Context":
         """Return a context whose events also go to `listeners`."""
-        return replace(self, emit=listening_to(self.emit, listeners))
+        return replace(self, emit=Listeners(self.emit, listeners)) if listeners else self
 
     def emitting(self, emit: Emit) -> "Context":
         """Return a context whose events go to `emit` instead."""

@@ -211,8 +211,8 @@ class NestedEvents(Passing):
             await self.outer(replace(event, path=f"{self._path}/{event.path}"))
 
 
-class _Listeners(Passing):
-    """An `Emit` that calls its listeners in the order given, then an outer `Emit`."""
+class Listeners(Passing):
+    """An `Emit` that calls its listeners in the order given, whose errors it logs, then an outer `Emit`."""
 
     def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
         super().__init__(outer)
@@ -231,9 +231,3 @@ class _Listeners(Passing):
 
     def listens(self, kind: type[Event], /) -> bool:
         return True
-
-
-def listening_to(outer: Emit, listeners: Sequence[Listener]) -> Emit:
-    """Return an `Emit` that calls each of `listeners` and then `outer`."""
-    # An exception of a listener is logged and otherwise ignored.
-    return _Listeners(outer, listeners) if listeners else outer

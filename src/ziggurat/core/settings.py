@@ -454,11 +454,8 @@ class Settings:
         return rules
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of a constructor, or of a function such as `run`, by their annotations; defaults are not.
-
-    Those of ``**arguments: typing.Unpack[...]`` are checked by the TypedDict that declares them.
-    """
+def checker(function: Callable[..., Any]) -> Callable[[tuple[object, ...], Mapping[str, object]], None]:
+    """Return what checks the arguments of a function by their annotations; see `checked`."""
     code: types.CodeType = function.__code__
     names = code.co_varnames
     count, listed = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
@@ -485,6 +482,16 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             settings.check(where, ((others, kwargs[name]) for name in kwargs.keys() - known))
         if rest:
             settings.check(where, ((rest, value) for value in args[count:]))
+
+    return check
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the arguments of a constructor, or of a function such as `tool`, by their annotations; defaults are not.
+
+    Those of ``**arguments: typing.Unpack[...]`` are checked by the TypedDict that declares them.
+    """
+    check = checker(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

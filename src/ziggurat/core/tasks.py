@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial, wraps
+from functools import partial
 from inspect import iscoroutinefunction, unwrap
 from types import FunctionType, MethodType, coroutine
 from typing import Any, ParamSpec, TypeVar
@@ -223,57 +223,12 @@ def _ring(waiting: "asyncio.Future[None]") -> None:
         waiting.set_result(None)
 
 
-class _Unawaited(Coroutine[Any, Any, T]):
-    """The coroutine of a verb; an attribute of what it returns is not found before it is awaited."""
-
-    __slots__ = ("_coroutine", "_verb")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], verb: str) -> None:
-        self._coroutine = coroutine
-        self._verb = verb
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self._coroutine.__await__()
-
-    def send(self, value: Any) -> Any:
-        return self._coroutine.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        return self._coroutine.throw(*error)
-
-    def __repr__(self) -> str:
-        return repr(self._coroutine)
-
-    def close(self) -> None:
-        self._coroutine.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(("cr_", "_")):  # of coroutines, for asyncio and debuggers
-            return getattr(self._coroutine, name)
-        sync = f"; in code that is not async, ....run_sync(...).{name}" if self._verb == "run" else ""
-        raise AttributeError(f"{self._verb}(...) is not awaited: write (await ....{self._verb}(...)).{name}{sync}")
-
-
 def without_await(value: object) -> str:
     """Return what is wrong with a value that is a coroutine; empty for any other."""
     if not isinstance(value, Coroutine):
         return ""
     name = getattr(value, "__qualname__", type(value).__name__)
     return f"{name}(...) is not awaited: write await {name}(...)"
-
-
-def verb(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    name, title = method.__name__, method.__qualname__
-
-    @wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        coroutine: Any = method(*args, **kwargs)
-        if isinstance(coroutine, _Unawaited):  # of a verb that this one is made of
-            coroutine = coroutine._coroutine
-        coroutine.__name__, coroutine.__qualname__ = name, title  # for Python's warning about one that was not awaited
-        return _Unawaited(coroutine, name)
-
-    return call
 
 
 def closed(value: T) -> T:

@@ -24,7 +24,7 @@ from ziggurat.core.errors import (
     attach,
     fact_of,
 )
-from ziggurat.core.event import SILENCE, listening_to
+from ziggurat.core.event import SILENCE
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import contained, finished
 from ziggurat.journal.entries import Ended, Entered
@@ -256,8 +256,8 @@ async def drive_gated(
     request = request or AgentRequest(())
     try:
         watch = Stopwatch(options.environment.clock, options.around)
-        ctx = Context(opener.path, listening_to(options.emit, options.listeners), watch, Scope(options.scope()))
-        return await gate(inside)(request, ctx)
+        ctx = Context(opener.path, options.emit, watch, Scope(options.scope()))
+        return await gate(inside)(request, ctx.heard_by(*options.listeners))
     except LimitExceeded as refusal:
         if began or raises:
             raise

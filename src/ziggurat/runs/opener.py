@@ -15,7 +15,7 @@ from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, Scope
 from ziggurat.core.errors import CallerError, LeaseHeld, RunExists, RunNotFound, attach
-from ziggurat.core.event import listening_to
+from ziggurat.core.event import Listeners
 from ziggurat.core.path import check_new_id, escaped
 from ziggurat.journal.entries import (
     Decided,
@@ -324,7 +324,7 @@ class Opener:
                 scope[INBOX], scope[STEERING] = control.inbox, control
         if writer is not None:
             writer.join(scope, journal, self.path, self.runs, options.environment.clock)
-        emit = listening_to(options.emit, options.listeners)
+        emit = Listeners(options.emit, options.listeners) if options.listeners else options.emit
         if runs is not None and control is not None:
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 

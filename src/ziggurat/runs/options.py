@@ -11,7 +11,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.context import CLOCK, IDS, RANDOM, Context, Key
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import SILENCE, Emit, Listener, NestedEvents, listening_to
+from ziggurat.core.event import SILENCE, Emit, Listener, Listeners, NestedEvents
 from ziggurat.core.path import ID, check_new_name, is_id
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.agent import Decisions
@@ -117,7 +117,8 @@ class RunOptions(Struct, frozen=True, eq=False):
         if environment is SYSTEM:
             environment = Environment(**{name: scope[key] for name, key in _KEYS.items() if key in scope})
         if ctx.emit is not SILENCE:
-            emit = listening_to(NestedEvents(ctx.path, ctx.emit), () if emit is SILENCE else (emit,))
+            nested = NestedEvents(ctx.path, ctx.emit)
+            emit = nested if emit is SILENCE else Listeners(nested, (emit,))
         values = {**scope, **(self.values or {})}
         return replace(self, environment=environment, values=values, emit=emit, around=ctx.watch)
 
@@ -209,4 +210,4 @@ def joined_context(ctx: Context, options: RunOptions) -> Context:
         values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), options.approvals)
     if values:
         ctx = ctx.scoped(ctx.scope.with_values(values))
-    return ctx.heard_by(*options.listeners) if options.listeners else ctx
+    return ctx.heard_by(*options.listeners)
