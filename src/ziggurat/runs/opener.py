@@ -36,13 +36,14 @@ from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, Subscrib
 from ziggurat.runs.opening import Opening, State
 from ziggurat.runs.options import NO_OPTIONS, Environment, Live, RunOptions
 from ziggurat.runs.recovering import Recovering
-from ziggurat.runs.runs import RunConditions, Runs, conditions_of
+from ziggurat.runs.runs import Runs, conditions_of
 from ziggurat.runs.session_writer import (
     SessionWriter,
     open_session,
     reopen_session,
     request_digest,
 )
+from ziggurat.stores.session_log import RunConditions
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
 from ziggurat.tools.permissions import GRANTS, limit_grants

@@ -8,8 +8,6 @@ from functools import cached_property
 from typing import Any, Unpack
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
-
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, decode, digest, encode
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
@@ -21,22 +19,7 @@ from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
 from ziggurat.runs.control import RunControl, SubscribedItem, subscribe
 from ziggurat.runs.options import Environment
-
-
-class RunConditions(Struct, frozen=True, omit_defaults=True):
-    """The grants of a run and its session, as kept in its record.
-
-    Its request begins with the first `loaded` messages, with this digest, of its session when that had so many `rows`.
-    """
-
-    grants: tuple[str, ...] | None = None
-    session: str = ""
-    elsewhere: bool = False
-    loaded: int = 0
-    rows: int = 0
-    limit: int | None = None
-    digest: str = ""
-
+from ziggurat.stores.session_log import RunConditions
 
 _NONE = RunConditions()
 

@@ -25,9 +25,9 @@ from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.message import Message, ToolCall
 from ziggurat.messages.recorded import waiting_calls, waiting_steps
 from ziggurat.messages.stops import status_of
-from ziggurat.runs.runs import RunConditions, Runs
+from ziggurat.runs.runs import Runs
 from ziggurat.stores.session import Session, SessionLease
-from ziggurat.stores.session_log import ConversationReplaced, MessagesAdded, SessionEntry
+from ziggurat.stores.session_log import ConversationReplaced, MessagesAdded, RunConditions, SessionEntry
 from ziggurat.tools.decisions import Normalize, expired
 
 

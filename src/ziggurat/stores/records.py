@@ -15,23 +15,14 @@ from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Transcript, made_of
 from ziggurat.stores.session import state_of
-from ziggurat.stores.session_log import SessionState, take_rows
+from ziggurat.stores.session_log import RunConditions, SessionState, take_rows
 
 _EVERY = 1_000_000_000
 
 
-class _Terms(Struct):
-    session: str = ""
-    elsewhere: bool = False
-    rows: int = 0
-    loaded: int = 0
-    limit: int | None = None
-    digest: str = ""
-
-
 class _Opened(Struct):
     run_id: str = ""
-    terms: _Terms | None = None
+    terms: RunConditions | None = None
     earlier: Earlier | None = None
 
 
@@ -47,7 +38,7 @@ async def unfinished_runs(store: Store, session: str) -> list[str]:
     return runs
 
 
-async def _beginning(store: Store, opened: _Opened, terms: _Terms) -> Transcript | None:
+async def _beginning(store: Store, opened: _Opened, terms: RunConditions) -> Transcript | None:
     """Return the messages with which a run began, as its session has them; None if it has others."""
     log, begun = session_log(terms.session), Transcript.of()
     with suppress(JournalCorrupt):  # what came later
@@ -68,7 +59,7 @@ async def reader_of(store: Store, first: bytes) -> ConversationReader:
         opened = decode(first, _Opened)
     if opened.earlier is None or opened.earlier.entry != BEGINNING:
         return ConversationReader(AgentRequest)
-    terms = opened.terms or _Terms()
+    terms = opened.terms or RunConditions()
     if await store.find(session_log(terms.session)) is None:
         raise RunNotFound(
             f"the run {opened.run_id!r} begins with {terms.loaded} messages of the session {terms.session!r}, which "

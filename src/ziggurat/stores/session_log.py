@@ -41,6 +41,21 @@ class ConversationReplaced(_Entry, frozen=True, gc=False, tag="Shortened"):
     messages: tuple[Message, ...]
 
 
+class RunConditions(Struct, frozen=True, omit_defaults=True):
+    """The grants of a run and its session, as kept in its record.
+
+    Its request begins with the first `loaded` messages, with this digest, of its session when that had so many `rows`.
+    """
+
+    grants: tuple[str, ...] | None = None
+    session: str = ""
+    elsewhere: bool = False
+    loaded: int = 0
+    rows: int = 0
+    limit: int | None = None
+    digest: str = ""
+
+
 class AddedItem(Struct, frozen=True, gc=False, omit_defaults=True):
     message: Message | None = None
     item: RunItem | None = None
