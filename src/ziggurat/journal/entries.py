@@ -444,8 +444,9 @@ class ConversationWriter:
 def shared(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many values at the start of two sequences are equal."""
     length = min(len(one), len(other))
-    # Tuples, which are not copied if they have this length: to compare two conversations, no message need be looked at.
-    one, other = tuple(one[:length]), tuple(other[:length])
+    one, other = one[:length], other[:length]
+    if type(one) is not type(other):  # else they are compared as they are: a copy looks at every message
+        one, other = list(one), list(other)
     if one == other:
         return length
     low, high = 0, length - 1  # so many are equal, and at most so many
