@@ -365,7 +365,7 @@ class LocalJournal(RunRecord):
         """
         # What this appends becomes durable together with the next entry: a run that does not go on is left unchanged.
         if self.mode != "replay":
-            withdraw_failures(self.entries, self._calls, self.find)
+            withdraw_failures(self.entries, self._calls)
         self.watch = Stopwatch(self.watch.clock, earlier=self._earlier)
         for entry in decided:
             self._given.add(entry.id)

@@ -39,18 +39,10 @@ class RunRecord:
         self.inbox_read: int = 0  # the last item in the run's inbox that its driver knows, if it has one
         self.inbox_taken: int = 0  # how many items of it are taken, as far as its driver knows
         self._begun = 1  # the number of entries with which the run was opened
-        self._calls: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
+        self._calls: dict[str, Record] = {}  # the entries of calls, by path
+        self.find: Callable[[str], Record | None] = self._calls.get  # returns those of the call at a path
         self._screens: dict[str, tuple[RedactEntry, ...]] = {}
         self._readers: deque[asyncio.Future[None]] = deque()
-
-    def find(self, path: str, /) -> Record | None:
-        known = self._calls.get(path)
-        if known is None or isinstance(known, Record):
-            return known
-        record = self._calls[path] = Record()
-        for entry in known if isinstance(known, list) else (known,):
-            record.add(entry, here=True)
-        return record
 
     def paths(self) -> tuple[str, ...]:
         return tuple(self._calls)
@@ -101,8 +93,8 @@ class RunRecord:
 
     def spent(self, path: str, /) -> list[tuple[Tried, list[object]]]:
         """Return every recorded try at or below `path` with what it has cost, as in `RecordIndex.costs`."""
-        records = [self.find(each) for each in self._calls if is_beneath(each, path)]
-        tries = [tried for record in records if record is not None for tried in record.tries]
+        records = [record for each, record in self._calls.items() if is_beneath(each, path)]
+        tries = [tried for record in records for tried in record.tries]
         return [(tried, self.index.costs(tried)) for tried in tries]
 
     @property
@@ -120,28 +112,20 @@ class RunRecord:
 
     # -- adding --------------------------------------------------------------------------------------------------
 
-    def _add(self, entry: JournalEntry) -> None:
+    def _add(self, entry: JournalEntry, *, here: bool = True) -> None:
         self.entries.append(entry)
-        path = entry.path
-        if path and (known := self._calls.setdefault(path, entry)) is not entry:
-            # Most calls have one entry, so no Record is built for them.
-            if isinstance(known, Record):
-                known.add(entry, here=True)
-            elif isinstance(known, list):
-                known.append(entry)
-            else:
-                self._calls[path] = [known, entry]
+        if entry.path:
+            if entry.path not in self._calls:
+                self._calls[entry.path] = Record()
+            self._calls[entry.path].add(entry, here=here)
 
     def take_over(self, entries: Iterable[JournalEntry]) -> None:
         self.reopened, self.is_new = True, False
         for entry in entries:
             if isinstance(entry, Opened):
-                withdraw_failures(self.entries, self._calls, self.find)  # whoever continued the run did the same here
-            self.entries.append(entry)
+                withdraw_failures(self.entries, self._calls)  # whoever continued the run did the same here
+            self._add(entry, here=False)
             self._earlier = max(self._earlier, getattr(entry, "elapsed", 0.0))
-            if entry.path:
-                record = self._calls[entry.path] = self.find(entry.path) or Record()
-                record.add(entry)
         self.watch = Stopwatch(self.watch.clock, earlier=self._earlier)
         self.stable = self._begun = len(self.entries)
 

@@ -434,7 +434,10 @@ class LiveReader(Protocol):
 
 
 class LiveMessages(Protocol):
-    """The live messages of a store's logs, between all processes that use it."""
+    """The live messages of a store's logs, between all processes that use it: the attribute `live` of a store.
+
+    With one, readers get pieces of replies from anywhere.
+    """
 
     def listen(self, log: str) -> AbstractAsyncContextManager[LiveReader]:
         """Listen to the messages of a log; whoever drives it learns of it by `watched`, until the process ends."""
@@ -444,12 +447,3 @@ class LiveMessages(Protocol):
 
     def sending(self, log: str) -> AbstractAsyncContextManager[Send]:
         """Send messages, of JSON without line breaks, to those that listen to a log."""
-
-
-@runtime_checkable
-class SupportsLiveMessages(Protocol):
-    """A store that passes live messages between processes, so that readers get pieces of replies from anywhere."""
-
-    @property
-    def live(self) -> LiveMessages:
-        """The live messages of its logs."""

@@ -1,6 +1,6 @@
 """The failures that ended a run, which are withdrawn when it goes on, so that their calls are made again."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ziggurat.core.codec import as_type
 from ziggurat.core.path import parent_of
@@ -57,14 +57,11 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 """The stops after which the call that ended the run is made again when the run is resumed."""
 
 
-def withdraw_failures(
-    entries: Sequence[JournalEntry], paths: Iterable[str], find: Callable[[str], Record | None]
-) -> None:
+def withdraw_failures(entries: Sequence[JournalEntry], records: Mapping[str, Record]) -> None:
     """Withdraw the failures that ended a run, if any did, so that their calls are made again."""
     end = entries[-1] if entries else None
     if not isinstance(end, Ended) or end.stop not in _BROKEN_OFF:
         return
-    records = {path: record for path in paths if (record := find(path)) is not None}
     answered = {path for path, record in records.items() if record.result is not None}
     for path in answered:
         if not parent_of(path):
