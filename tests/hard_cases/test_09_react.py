@@ -12,7 +12,7 @@ from tests.agents.support import Folded, assert_sendable, elsewhere, said, strea
 from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat import Agent, Approve, Budget, Callbacks, Message, ModelRequest, Usage, stack, tool, until_tool_called
-from ziggurat.agents.loop import REPAIRS
+from ziggurat.agents.reply import REPAIRS
 from ziggurat.events import Delta, ModelEnded, TextDelta, ThinkingDelta, ToolCallDelta, ToolEnded, ToolStarted
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, ToolCall, ToolResult, stops
