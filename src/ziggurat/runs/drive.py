@@ -53,7 +53,7 @@ async def drive(
     """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``."""
     opening = await begin()  # not before the first step of a task, which may be cancelled before it
     del begin  # it holds the options, of each run that goes on
-    if opening.state == "ended":
+    if opening.ended:
         return replace(await _answer(agent, name, opening), replayed=True)
     run: AgentRun | None = None
     failure: BaseException | None = None
@@ -170,7 +170,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         replayed.take_over(journal.entries)
         replayed.reopen(opening.run_id, 0.0)
         within = ctx.within(JOURNAL, replayed)
-        again = Opening("continued", opening.run_id, opening.request, opening.path, opening.emit, within, replayed)
+        again = Opening(opening.run_id, opening.request, opening.path, opening.emit, within, replayed)
         return await drive(agent, name, lambda: _opened(again))
     _check_text(agent, opening.run_id, record.entered)
     return await enter(agent, opening.request, ctx)

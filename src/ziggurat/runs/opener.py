@@ -33,7 +33,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decisions, empty_run
 from ziggurat.messages.prompts import Prompt
 from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, SubscribedItem
-from ziggurat.runs.opening import Opening, State
+from ziggurat.runs.opening import Opening
 from ziggurat.runs.options import NO_OPTIONS, Environment, Live, RunOptions
 from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs, conditions_of
@@ -115,7 +115,7 @@ class Opener:
         opened = self._first_entry(request, options, run_id, writer)
         begins = self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
         journal = await self.runs.begin(run_id, begins)
-        return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
+        return self._opening(run_id, request, journal, options, runs=self.runs, writer=writer)
 
     def _first_entry(
         self, request: AgentRequest, options: RunOptions, run_id: str, writer: SessionWriter | None = None
@@ -188,7 +188,6 @@ class Opener:
                 if recorded is not None:
                     await recorded
             return self._opening(
-                "continued",
                 run_id,
                 request,
                 journal,
@@ -265,7 +264,7 @@ class Opener:
         request = self._recorded_request(journal, run_id)
         # For its errors only: nothing waits any more, so a decision that is not on record already is a mistake.
         decision_entries(journal, options.decisions or {}, 0.0, self._agent)
-        return self._opening("ended", run_id, request, journal, options, runs=None)
+        return self._opening(run_id, request, journal, options, runs=None, ended=True)
 
     async def replay(self, run_id: str, live: Live, options: RunOptions) -> Opening:
         """Open a copy of a run's record whose calls are answered from it, all or in part; nothing is recorded."""
@@ -275,7 +274,7 @@ class Opener:
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
         conditions = conditions_of(journal.entries[0])
-        return self._opening("continued", run_id, request, journal, options, runs=None, grants=conditions.grants)
+        return self._opening(run_id, request, journal, options, runs=None, grants=conditions.grants)
 
     async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> Opening:
         """Create a run with the first steps of another, and open it to continue it."""
@@ -297,7 +296,6 @@ class Opener:
 
     def _opening(
         self,
-        state: State,
         run_id: str,
         request: AgentRequest,
         journal: LocalJournal,
@@ -307,6 +305,7 @@ class Opener:
         grants: Iterable[str] | None = None,
         writer: SessionWriter | None = None,
         effects: ForkEffects | None = None,
+        ended: bool = False,
     ) -> Opening:
         scope = options.scope()
         scope[JOURNAL], scope[RUN_ID] = journal, run_id
@@ -329,7 +328,7 @@ class Opener:
         if runs is not None and control is not None:
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 
-            known = has_id or state == "continued"  # someone may subscribe
+            known = has_id or journal.reopened  # someone may subscribe
             emit = broadcast = EventBroadcast(journal, emit, pieces=known, recorded=RECORDED_EVENTS)
             control.follow(broadcast)
             runs.announce(control)
@@ -337,9 +336,9 @@ class Opener:
             control.recorded.set()
         journal.watch.outer = options.around
         ctx = Context(self.path, emit, journal.watch, Scope(scope))
-        if state != "ended" and (APPROVALS in scope or GRANTS in scope):
+        if not ended and (APPROVALS in scope or GRANTS in scope):
             rules_hold(ctx)
-        return Opening(state, run_id, request, self.path, emit, ctx, journal, runs, writer, control=control)
+        return Opening(run_id, request, self.path, emit, ctx, journal, runs, writer, control, ended)
 
     def subscribe(
         self, run_id: str, after: int, items: AsyncGenerator[SubscribedItem, None] | None = None

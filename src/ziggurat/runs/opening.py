@@ -1,7 +1,5 @@
 """Opening: a run that is open, until it is left."""
 
-from typing import Literal
-
 from msgspec import Struct
 
 from ziggurat.core.context import Context
@@ -13,13 +11,10 @@ from ziggurat.runs.runs import Runs
 from ziggurat.runs.session_writer import SessionWriter
 from ziggurat.tools.threads import run_ended
 
-State = Literal["new", "continued", "ended"]
-
 
 class Opening(Struct, eq=False):
     """A run that is open: what it takes to drive it."""
 
-    state: State
     run_id: str
     request: AgentRequest
     path: str
@@ -28,8 +23,9 @@ class Opening(Struct, eq=False):
     journal: LocalJournal
     runs: Runs | None = None
     writer: SessionWriter | None = None
-    mistaken: bool = False
     control: RunControl | None = None
+    ended: bool = False  # whether it is answered from its record
+    mistaken: bool = False
 
     def take_context(self) -> Context:
         """Return the first context of the run, to be used once: it is not held here, so that it is freed."""

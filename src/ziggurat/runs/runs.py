@@ -40,7 +40,7 @@ def loaded_by(opened: Opened) -> Sequence[Message]:
     return as_type(opened.request, AgentRequest).messages[: conditions.loaded]
 
 
-def request_of(opened: Opened) -> str:
+def fingerprint_of(opened: Opened) -> str:
     return digest(as_type(opened.request, AgentRequest))
 
 
@@ -379,7 +379,7 @@ class Runs:
     def _info(self, run_id: str, journal: LocalJournal) -> LogInfo:
         opened, ended = journal.entries[0], journal.entries[-1]
         assert isinstance(opened, Opened)
-        fingerprint = self._fingerprints.get(run_id) or request_of(opened)
+        fingerprint = self._fingerprints.get(run_id) or fingerprint_of(opened)
         status = ended.stop if isinstance(ended, Ended) else "running"
         asks, count, labels = journal.index.asks, len(journal.entries), labels_of(opened)
         return LogInfo(run_log(run_id), "", fingerprint, opened.at, status, opened.at, count, asks=asks, labels=labels)

@@ -20,7 +20,7 @@ from ziggurat.runs.control import RunControl, SubscribedItem
 from ziggurat.runs.following import followed
 from ziggurat.runs.live import EventSender
 from ziggurat.runs.options import Environment
-from ziggurat.runs.runs import Runs, Screening, labels_of, loaded_by, request_of
+from ziggurat.runs.runs import Runs, Screening, fingerprint_of, labels_of, loaded_by
 from ziggurat.stores.records import entry_at, read_record, record_rows
 
 PERIOD = 0.2
@@ -151,7 +151,7 @@ class StoredRuns(Runs):
         writer = journal.writer = LogWriter(journal, self.store, log, 1, probe=environment.probe)
         writer.conversations.begun = loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
-        info = LogInfo(log, agent, fingerprint or request_of(opened), opened.at, due=0.0, labels=labels_of(first))
+        info = LogInfo(log, agent, fingerprint or fingerprint_of(opened), opened.at, due=0.0, labels=labels_of(first))
 
         async def cancel(_: object) -> None:
             """Record that the run was cancelled while it was opened, so that nothing drives it."""
@@ -220,7 +220,7 @@ class StoredRuns(Runs):
         last = entries[-1] if isinstance(entries[-1], Ended) else None
         writer = LogWriter(LocalJournal(), self.store, log, 1)
         rows, blobs = writer.rows_of([write_entry(entry) for entry in entries], last)
-        request, labels = fingerprint or request_of(opened), labels_of(opened)
+        request, labels = fingerprint or fingerprint_of(opened), labels_of(opened)
         info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
         try:
             epoch = await self.store.create(info, rows, blobs)
