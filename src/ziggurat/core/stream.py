@@ -121,10 +121,6 @@ class EventStream(Generic[R]):
             raise ConfigurationError("the stream is not at its end: iterate over it first, then read the response")
         return self._task.result()
 
-    def follow(self, task: "asyncio.Task[R]") -> None:
-        self._task = task
-        task.add_done_callback(lambda _: self._wake_reader())
-
     def close(self) -> None:
         self._closed = True
         self._events.clear()
@@ -133,7 +129,8 @@ class EventStream(Generic[R]):
         self._wake_reader()
 
     def _start(self, call: Callable[[], Awaitable[R]]) -> None:
-        self.follow(asyncio.get_running_loop().create_task(in_task(call)))
+        self._task = asyncio.get_running_loop().create_task(in_task(call))
+        self._task.add_done_callback(lambda _: self._wake_reader())
 
     async def _leave(self) -> None:
         """Cancel the call if it still runs, and wait for it; from now on emitting returns at once."""
