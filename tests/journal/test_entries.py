@@ -69,7 +69,7 @@ def test_what_a_try_has_cost_is_kept_when_the_call_is_made_again() -> None:
     record = recorded(failure(1))
     before = record.outcomes[0]
     record.withdraw()
-    assert (record.answer(), record.tries) == (None, [before])
+    assert (record.answer(), record.tries) == (None, (before,))
     cancelled = Unanswered("run/a", "n", (3,))
     record.add(cancelled, here=True)
     record.add(RESULT, here=True)

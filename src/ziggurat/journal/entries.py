@@ -201,8 +201,9 @@ RedactEntry = Callable[[Any], Any]
 class Record(Struct, eq=False):
     """The entries of the call at one path: failed tries, then perhaps a result, and the steps that led to them."""
 
-    outcomes: list[Outcome] = []
-    withdrawn: list[Tried] = []
+    # There is a record for each call of a run, and few are tried again: an empty tuple takes no memory.
+    outcomes: tuple[Outcome, ...] = ()
+    withdrawn: tuple[Tried, ...] = ()
     """Earlier tries that do not answer the call any more, as it was made again; only what they have cost counts."""
     cursor: int = 0
     counted: int = 0
@@ -218,13 +219,14 @@ class Record(Struct, eq=False):
     def add(self, entry: JournalEntry, *, here: bool = False) -> None:
         """Add an entry; the usage of one made by this process is counted already, and its failure needs no answer."""
         if isinstance(entry, (Result, Failure)):
-            self.outcomes.append(entry)
+            self.outcomes += (entry,)
             if here:
                 self.counted = len(self.outcomes)
                 self.cursor = self.counted if isinstance(entry, Failure) else self.cursor
         elif isinstance(entry, Unanswered):
             # Behind those that were counted are those that were not.
-            self.withdrawn.insert(self.recounted if here else len(self.withdrawn), entry)
+            at = self.recounted if here else len(self.withdrawn)
+            self.withdrawn = (*self.withdrawn[:at], entry, *self.withdrawn[at:])
             self.recounted += here
         elif isinstance(entry, Entered):
             self.entered = entry
@@ -249,12 +251,11 @@ class Record(Struct, eq=False):
 
     def withdraw(self) -> None:
         """Let no outcome answer the call any more, so that it is made again."""
-        self.withdrawn += self.outcomes
-        self.outcomes.clear()
+        self.withdrawn, self.outcomes = self.tries, ()
 
     @property
-    def tries(self) -> list[Tried]:
-        return [*self.withdrawn, *self.outcomes]
+    def tries(self) -> tuple[Tried, ...]:
+        return (*self.withdrawn, *self.outcomes)
 
     @property
     def never_began(self) -> bool:

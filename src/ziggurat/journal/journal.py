@@ -325,7 +325,7 @@ class LocalJournal(RunRecord):
     def _count_recorded(self, ctx: Context, record: Record, tried: Tried | None = None) -> None:
         """Count what a call has cost before: its tries that were withdrawn, and one that is used; each once."""
         # What a try has cost was spent, although its call was made again.
-        tries = record.withdrawn[record.recounted :]
+        tries = [*record.withdrawn[record.recounted :]]
         record.recounted = len(record.withdrawn)
         number = 0 if tried is None else record.number(tried)
         if tried is not None and record.counted < number:  # not when it was withdrawn, with number 0
