@@ -11,6 +11,7 @@ import pytest
 from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat import Agent, AgentRun
+from ziggurat.databases.writer import closed_when_unused
 from ziggurat.errors import RunExists
 from ziggurat.journal import LogInfo, Row, Store
 from ziggurat.journal.store import run_log
@@ -129,5 +130,31 @@ async def test_a_run_that_is_cancelled_while_it_is_resumed_is_cancelled(store: A
     slow = _Slow(store, method)
     resuming: Coroutine[Any, Any, AgentRun] = _agent(store).resume("r")
     await slow.cancel(resuming, 1)
+    await _check_cancelled(store)
+    await store.close()
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+async def test_a_run_that_is_created_as_the_event_loop_ends_is_cancelled(kind: str, tmp_path: Path) -> None:
+    """`asyncio.run` cancels all tasks as it ends, also those in which a store works."""
+
+    async def begin() -> None:
+        store: Any = OPENS[kind](tmp_path)
+        create, created = store.create, asyncio.Event()
+
+        async def slow(*arguments: Any, **options: Any) -> int:
+            epoch: int = await create(*arguments, **options)
+            created.set()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            return epoch
+
+        store.create = slow
+        _agent(store).start("q", run_id="r")
+        await created.wait()
+
+    with closed_when_unused():
+        await asyncio.to_thread(asyncio.run, begin())
+    store = OPENS[kind](tmp_path)
     await _check_cancelled(store)
     await store.close()

@@ -151,13 +151,20 @@ DONE: Awaitable[None] = _Done()
 """An awaitable that has ended already; one for all, as most entries in memory need no wait."""
 
 
+class _Unstopped(asyncio.Task[T]):
+    """A task that `asyncio.run` does not cancel as it ends, but waits for."""
+
+    def cancel(self, msg: object = None) -> bool:
+        return running_loop() is not None and super().cancel(msg)  # a time limit within cancels while the loop runs
+
+
 async def finished(work: Awaitable[T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
     """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards.
 
     For work that must not stop half-way, such as taking a lease, and that ends in bounded time. If the task was
     cancelled, nobody gets what the work has returned: `undo` is awaited with that.
     """
-    task = asyncio.ensure_future(work)
+    task = _Unstopped(work) if isinstance(work, Coroutine) else asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
