@@ -91,8 +91,11 @@ def output_text(run: AgentRun | None) -> str:
 
 
 def error_of(run: AgentRun | None) -> str:
-    """Return why a run has ended without being done."""
-    return "the run cannot be read" if run is None else run.error or ""
+    """Return why a run has ended without being done, without the place in the code of the server."""
+    if run is None:
+        return "the run cannot be read"
+    place = "" if run.cause is None or not run.cause.place else f" (at {run.cause.place})"
+    return (run.error or "").replace(place, "")
 
 
 Texts = Sequence[tuple[bool, str]]

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from ziggurat import Agent, ConfigurationError, Message, ModelRequest, ToolCall, ToolResult, tool, user
+from ziggurat import (
+    Agent,
+    ConfigurationError,
+    Context,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    ToolCall,
+    ToolResult,
+    tool,
+    user,
+)
 from ziggurat.errors import EmptyPrompt, RunNotFound
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import flow
@@ -130,10 +141,16 @@ async def test_an_output_schema_of_the_client_reaches_the_model(native: bool) ->
 
 
 async def test_failures_have_a_status() -> None:
-    failing = Agent(ScriptedModel(ValueError("broken")), name="failing")
-    agents = ServedAgents([failing], None, 1)
+    async def broken(request: ModelRequest, ctx: Context) -> ModelResponse:
+        raise ValueError("broken")
+
+    agents = ServedAgents([Agent(broken, name="failing")], None, 1)
     with pytest.raises(NotAnswered, match="broken") as raised:
         await answered(agents, asked(user("x"), agent="failing"))
+    assert (raised.value.status, "ValueError" in str(raised.value), ".py" in str(raised.value)) == (500, True, False)
+    mistaken = ServedAgents([Agent(ScriptedModel(ConfigurationError("no key")), name="desk")], None, 1)
+    with pytest.raises(NotAnswered, match="no key") as raised:
+        await answered(mistaken, asked(user("x")))
     assert raised.value.status == 500
     with pytest.raises(RunNotFound):
         await answered(agents, asked(user("x"), agent="nobody"))

@@ -21,6 +21,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import AS_TOOL, ToolSpec
 from ziggurat.serve.mcp.contents import Json, messages_of, output_schema, result_of
+from ziggurat.serve.narration import error_of
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox
@@ -40,11 +41,11 @@ class Offered(Struct, frozen=True, eq=False):
 
     def answer(self, run: AgentRun) -> Json:
         if self.is_function and isinstance(run.stop, stops.Failed):
-            raise jsonrpc.JsonRpcError(run.error or "it failed")
+            raise jsonrpc.JsonRpcError(error_of(run) or "it failed")
         if isinstance(run._answer, ToolResult):
             result = run._answer
         elif run.error is not None:
-            result = ToolResult("", self.spec.name, run.error, "permanent")
+            result = ToolResult("", self.spec.name, error_of(run), "permanent")
         else:
             result = result_of_run(self._call, run)
         return self._written(result)

@@ -16,6 +16,7 @@ from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.message import ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage, tally_of
+from ziggurat.serve.narration import error_of
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.serve.requests import check_id
@@ -112,7 +113,7 @@ async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:
         return await _wait(run, speech, page)
     status = _REFUSED.get(type(run.stop))
     if status is not None:
-        raise NotAnswered(status, run.error or f"the run ended: {stops.status_of(run.stop)}")
+        raise NotAnswered(status, error_of(run) or f"the run ended: {stops.status_of(run.stop)}")
     return Answered(run.id, _finish(run.stop), run.usage)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.hooks import HookChain
 from ziggurat.core.clock import new_id
-from ziggurat.core.errors import EmptyPrompt, RunNotFound
+from ziggurat.core.errors import CallerError, EmptyPrompt, RunNotFound
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
@@ -76,7 +76,10 @@ class Conversation:
             await asyncio.wait([turn])  # which goes on if this is cancelled
             if turn.cancelled():
                 raise answers.NotAnswered(503, f"the server ends; the run {run_id} can be resumed")
-            run = turn.result()
+            try:
+                run = turn.result()
+            except CallerError as error:  # a mistake in the code of the server: the request was taken
+                raise answers.NotAnswered(500, str(error)) from error
             await following
         finally:
             following.cancel()
