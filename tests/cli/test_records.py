@@ -45,7 +45,7 @@ def test_a_state_that_is_none_is_told(kept: Command) -> None:
     ended = kept("runs", "--status", "suspnded")
     assert (ended.code, "did you mean suspended?" in ended.err) == (2, True)
     named = ended.err.strip().rpartition("known are ")[2].split(", ")
-    assert named == ["running", *(kind.__name__.lower() for kind in get_args(Stop)), "quarantined"]
+    assert named == ["running", *(kind.__struct_config__.tag.lower() for kind in get_args(Stop)), "quarantined"]
 
 
 def test_runs_are_removed(kept: Command) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 from msgspec import Struct
@@ -10,19 +10,17 @@ from msgspec import Struct
 from ziggurat.cli import options, store as stores, terminal
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalError
-from ziggurat.core.similar import similar
 from ziggurat.core.visible import visible_line
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.rows import accept_loss as accept_loss_of
 from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, session_log
-from ziggurat.messages import stops
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.formatting import call_text, plural, shortened
+from ziggurat.serve.requests import read_status
 from ziggurat.serve.rows import prompt_of, read_entries
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_STATUSES: tuple[str, ...] = ("running", *(kind.__name__ for kind in get_args(stops.Stop)), "Quarantined")
 
 
 class _ListedRun(Struct):
@@ -59,7 +57,7 @@ def runs(
       ziggurat runs --label team=blue
       ziggurat runs --json --limit 100 | jq -r .id
     """
-    chosen = None if status is None else _status(status)
+    chosen = None if status is None else read_status(status, "--status")
     after = None if since is None else datetime.now(UTC).timestamp() - seconds_of(since, "--since")
     labels = stores.labels_from(label)
 
@@ -80,15 +78,6 @@ def runs(
         terminal.note("no runs match")
     else:
         terminal.note("no runs yet")
-
-
-def _status(name: str) -> str:
-    statuses = {each.lower(): each for each in _STATUSES}
-    if name.lower() in statuses:
-        return statuses[name.lower()]
-    near = similar(name, statuses)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise ConfigurationError(f"--status {name}: {hint}known are {', '.join(statuses)}")
 
 
 def seconds_of(text: str, option: str) -> float:

@@ -1,6 +1,7 @@
 """Stops: the reasons why a run ended, as values."""
 
 from asyncio import CancelledError
+from typing import get_args
 
 from msgspec import Struct
 
@@ -119,6 +120,10 @@ def status_of(stop: Stop) -> str:
     It is the tag in the stop's JSON, which stays the same when a class is renamed.
     """
     return str(stop.__struct_config__.tag)
+
+
+STATUSES: tuple[str, ...] = ("running", *(kind.__struct_config__.tag for kind in get_args(Stop)), "Quarantined")
+"""The statuses of runs, by their names in records and lists."""
 
 
 def stop_of(error: BaseException) -> Stop:

@@ -16,6 +16,8 @@ from ziggurat.core.errors import (
     RunNotFound,
     ZigguratError,
 )
+from ziggurat.core.similar import similar
+from ziggurat.messages.stops import STATUSES
 
 IN_PROGRESS = (RunInProgress, LeaseHeld)
 """Raised when a run is started or continued that is driven already, here or elsewhere."""
@@ -46,6 +48,16 @@ def read_number(query: Mapping[str, str], name: str, default: int, *, least: int
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
         raise ConfigurationError(f"{name} is a whole number from {least} to {most}, got {text!r:.50}")
     return int(text)
+
+
+def read_status(name: str, where: str = "status") -> str:
+    """Return the status of runs that is named in upper or lower case."""
+    statuses = {each.lower(): each for each in STATUSES}
+    if name.lower() in statuses:
+        return statuses[name.lower()]
+    near = similar(name.lower(), statuses)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise ConfigurationError(f"{where} {name:.50}: {hint}known are {', '.join(statuses)}")
 
 
 _STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
