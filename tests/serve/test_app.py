@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tests.serve.serving import TOKEN, serving
 from tests.wrong import wrong
-from ziggurat import Agent, ConfigurationError, Message, Middleware, ToolCall, tool
+from ziggurat import Agent, ConfigurationError, Context, Key, Message, Middleware, ToolCall, tool
 from ziggurat.errors import StoreError
 from ziggurat.events import Delta, TextDelta
 from ziggurat.flows import ask, continue_as_new, flow
@@ -415,3 +415,59 @@ async def test_a_run_that_continues_as_new_names_the_next() -> None:
             runs.append((run["run_id"], run["status"], run["output"]))
             run_id = run["next"]
     assert runs == [("r-1", "Continued", None), ("r-1~2", "Continued", None), ("r-1~3", "Completed", "+++")]
+
+
+DESK: Key[str] = Key("desk")
+
+
+@tool
+def look(ctx: Context) -> str:
+    """Look."""
+    return ctx.scope[DESK]
+
+
+def looking() -> Agent:
+    model = ScriptedModel(rules=[("tidy", "Done.")], always=tool_call("look"))
+    return Agent(model, name="desk", tools=[look])
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "stored"])
+async def test_a_run_that_a_mistake_has_interrupted_shows_the_reason_and_can_be_cancelled(
+    stored: bool, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}" if stored else None
+    async with serving(served(looking(), store=store)) as server:
+        await server.post("/runs", {"agent": "desk", "prompt": "x", "run_id": "r-1"}, 201)
+        async for _, name, data in server.events("/runs/r-1/events"):
+            if name == "waiting" and data:
+                assert "desk" in data["error"]
+                break
+        run = await server.get("/runs/r-1")
+        assert (run["status"], run["driven"], "desk" in run["error"]) == ("interrupted", False, True)
+        assert (await server.post("/runs/r-1/cancel"))["done"]
+        assert (await server.until("r-1", "end"))["status"] == "Cancelled"
+
+
+async def test_every_run_has_the_dependencies_of_the_server() -> None:
+    with pytest.raises(ConfigurationError, match="Key"):
+        served(looking(), deps={"desk": "tidy"})
+    async with serving(served(looking(), deps={DESK: "tidy"})) as server:
+        await server.post("/runs", {"agent": "desk", "prompt": "x", "run_id": "r-1"}, 201)
+        assert (await server.until("r-1", "end"))["output"] == "Done."
+        assert (await server.post("/runs/r-1/replay"))["answer"] == "Done."
+        chat = {"model": "desk", "messages": [{"role": "user", "content": "x"}]}
+        reply = await server.post("/v1/chat/completions", chat)
+        assert reply["choices"][0]["message"]["content"].endswith("Done.")
+
+
+async def test_the_kind_of_an_agent_is_its_own_in_any_store() -> None:
+    application = served(looking().with_store(InMemoryStore()).with_store(InMemoryStore()))
+    assert application.agents.described()[0]["kind"] == "Agent"
+
+
+async def test_a_wrong_status_or_route_is_refused_by_name() -> None:
+    async with serving(served(looking())) as server:
+        assert "running" in (await server.get("/runs?status=runing", 422))["error"]["message"]
+        assert (await server.get("/runs?status=timeout"))["runs"] == []
+        error = (await server.get("/nope", 404))["error"]
+        assert (error["type"], "/nope" in error["message"]) == ("NotFound", True)

@@ -190,6 +190,7 @@ async def test_the_stream_of_a_run_that_is_removed_for_a_mistake_ends(stored: bo
             heard.set()
         assert reader.names[-1] == "end"
         assert (await server.client.get("/runs/r-1/events")).status_code == 404
+        assert "a mistake of the caller" in (await server.get("/runs/r-1", 404))["error"]["message"]
 
 
 async def test_a_place_that_is_none_is_refused() -> None:

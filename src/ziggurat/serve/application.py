@@ -11,6 +11,7 @@ from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt
 from ziggurat.http.fetcher import Fetcher
 from ziggurat.journal.store import Store
 from ziggurat.layers.backpressure import Gate
+from ziggurat.runs.options import Deps, RunOptions
 from ziggurat.serve.guard import App, Guard, check_address
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offering import McpServer
@@ -47,6 +48,7 @@ def app(
     grace: NonNegativeSeconds = GRACE,
     mcp: McpServer | None = None,
     push: Fetcher | None = None,
+    deps: Deps | None = None,
 ) -> ServedApp:
     """Return an ASGI application that serves agents, for uvicorn or another server::
 
@@ -70,14 +72,17 @@ def app(
         mcp: What clients of MCP are offered at ``/mcp`` beside the agents.
         push: Sends changes of tasks to addresses that clients of A2A name, such as ``Fetcher()``; by default that is
             refused.
+        deps: The dependencies of every run that this process drives; see `Runnable.run`.
 
     Raises:
-        ConfigurationError: there is no agent, two have one name, the token is too short, or a proxy is no address.
+        ConfigurationError: there is no agent, two have one name, the token is too short, a proxy is no address, or a
+            dependency does not fit its key.
         MissingExtra: the extra ``serve`` is not installed.
     """
     check_address("localhost", token)
     token = token or secrets.token_urlsafe(32)
     served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs, grace)
+    served.deps = RunOptions.of(deps=deps).deps
     routed = _application(served, Methods(served, mcp or McpServer(), token), push)
     application = ServedApp(routed, token, list(hosts), Gate(max_streams), list(proxies))
     application.agents, application.token = served, token

@@ -11,12 +11,12 @@ from ziggurat.core.event import Listener
 from ziggurat.core.log import logger
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.stops import Continued, Suspended
-from ziggurat.runs.options import SYSTEM, Environment
+from ziggurat.runs.options import SYSTEM, Deps, Environment
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.requests import IN_PROGRESS, first_id
 
 Work = Callable[..., Coroutine[Any, Any, AgentRun]]
-"""Begins a run, or goes on with one; takes `listeners` and `environment`."""
+"""Begins a run, or goes on with one; takes `listeners`, `environment` and `deps`."""
 
 _DEFECT = "internal error"
 _REMEMBERED = 1_000
@@ -26,16 +26,25 @@ class _Driving:
     """A run that is driven, and those who wait until it has ended or waits for a decision."""
 
     def __init__(
-        self, agent: Runnable[Any], run_id: str, listeners: Iterable[Listener], environment: Environment
+        self,
+        agent: Runnable[Any],
+        run_id: str,
+        failures: dict[str, str],
+        listeners: Iterable[Listener],
+        **options: Any,
     ) -> None:
         self.agent = agent
         self.run_id = run_id
         self.began = asyncio.Event()
         self.turns: list[asyncio.Future[AgentRun]] = [asyncio.get_running_loop().create_future()]
-        self.options: dict[str, Any] = {"listeners": [self._begin, *listeners], "environment": environment}
+        self.options: dict[str, Any] = {"listeners": [self.begin, *listeners], **options}
+        self._failures = failures
 
-    def _begin(self, _: object) -> None:
-        self.began.set()
+    def begin(self, _: object = None) -> None:
+        """Note that the run has begun, so that why it failed before is of no interest."""
+        if not self.began.is_set():
+            self.began.set()
+            self._failures.pop(first_id(self.run_id), None)
 
     def reach(self, run: AgentRun) -> bool:
         """Note where a run has come to; return whether it can go on before anybody decides."""
@@ -63,6 +72,7 @@ class Driver:
 
     def __init__(self) -> None:
         self.environment: Environment = SYSTEM
+        self.deps: Deps | None = None
         self.failures: dict[str, str] = {}
         """Why runs ended here that is not on record, as it is said to clients, by their ids; the latest."""
         self._turns: dict[str, asyncio.Future[AgentRun]] = {}
@@ -77,7 +87,7 @@ class Driver:
         It is driven through the times and events that it waits for, and as the runs as which it continues as new. The
         turn is over when it has ended, or waits for a decision; it goes on after that if its time comes.
         """
-        driving = _Driving(agent, run_id, listeners, self.environment)
+        driving = _Driving(agent, run_id, self.failures, listeners, environment=self.environment, deps=self.deps)
         [turn] = driving.turns
         task = asyncio.get_running_loop().create_task(self._drive(driving, work))
         self._tasks[task] = run_id
@@ -93,7 +103,6 @@ class Driver:
             began.cancel()
         if not driving.began.is_set():
             await turn  # raises why it did not begin
-        self.failures.pop(first_id(run_id), None)
         self._turns[first_id(run_id)] = turn
         turn.add_done_callback(partial(self._forget, first_id(run_id)))
         return turn
@@ -111,7 +120,7 @@ class Driver:
         assert task is not None
         run = await work(**driving.options)
         while True:
-            driving.began.set()
+            driving.begin()
             if isinstance(run.stop, Continued):
                 driving.run_id, seen = run.stop.run_id, 0
             elif not driving.reach(run):

@@ -3,14 +3,16 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import aclosing, suppress
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds
 from ziggurat.journal.entries import Ended, JournalEntry, write_entry
@@ -18,6 +20,7 @@ from ziggurat.observe.jsonl import event_line
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import Runs, runs_of
 from ziggurat.serve.guard import Receive, Send
+from ziggurat.serve.requests import first_id
 from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing, begin, write
 
 _BOOT: str = secrets.token_hex(4)
@@ -145,8 +148,13 @@ class Feed:
                 if stop == "Continued":  # the next run has a stream of its own
                     break
         if waits and not self.state:
-            self._append_state(_WAITING)
+            self._append_state(self._waiting_event())
         return waits
+
+    def _waiting_event(self) -> bytes:
+        """Return the event of a run that waits, with the reason if it was interrupted by a mistake."""
+        reason = self._feeds.failures.get(first_id(self.run.id))
+        return b"event: waiting\ndata: %b\n\n" % encode({} if reason is None else {"error": reason})
 
     def _append_state(self, data: bytes) -> None:
         self.state = data
@@ -177,7 +185,11 @@ class Feed:
             if self._silent >= self._feeds.heartbeat:
                 self._silent = 0.0
                 self._append(KEEP_ALIVE)
-            if not self.state:
+            if (
+                self.state == _WAITING != (state := self._waiting_event())
+            ):  # the reason is known when the task of the run ends
+                self._append_state(state)
+            elif not self.state:
                 self._look = asyncio.get_running_loop().create_task(self._look_for_process())
         self._beat = self.count
         self._timer = asyncio.get_running_loop().call_later(self._pause, self._keep_alive)
@@ -188,7 +200,7 @@ class Feed:
             count, info = self.count, await self._runs.find(self.run.id)
             driven = info is None or self._runs.is_driven(info)  # of one that is gone the end is told
             if not driven and not self.state and not self.ended and count == self.count:
-                self._append_state(_WAITING)
+                self._append_state(self._waiting_event())
 
     def _end(self) -> None:
         self.ended = True
@@ -199,8 +211,15 @@ class Feed:
 
 
 class Feeds:
-    def __init__(self, closing: Closing, limit: PositiveInt = LIMIT, heartbeat: Seconds = HEARTBEAT) -> None:
+    def __init__(
+        self,
+        closing: Closing,
+        limit: PositiveInt = LIMIT,
+        heartbeat: Seconds = HEARTBEAT,
+        failures: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.closing = closing
+        self.failures = failures
         self.heartbeat = heartbeat
         self.limit = limit
         self._feeds: dict[str, Feed] = {}

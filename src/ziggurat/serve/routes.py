@@ -2,6 +2,7 @@
 
 from functools import cache
 from hashlib import sha256
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from ziggurat.core.codec import encode
 from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve.decisions import Decisions
 from ziggurat.serve.feed import EventFeed, Feeds, Position
-from ziggurat.serve.requests import check_id, first_id, read_number, status_of
+from ziggurat.serve.requests import check_id, first_id, read_number, read_status, status_of
 from ziggurat.serve.routing import route
 from ziggurat.serve.rows import read_memories, read_sessions
 from ziggurat.serve.served import ServedAgents
@@ -63,7 +64,7 @@ class _Fork(msgspec.Struct, forbid_unknown_fields=True):
 class _Routes:
     def __init__(self, agents: ServedAgents) -> None:
         self.agents = agents
-        self.feeds = Feeds(agents.closing)
+        self.feeds = Feeds(agents.closing, failures=agents.failures)
 
     # -- what can be read ----------------------------------------------------------------------------------------
 
@@ -79,7 +80,7 @@ class _Routes:
             raise errors.ConfigurationError(f"before is a number of seconds: {error}") from error
         rows, more = await self.agents.rows(
             agent=query.get("agent"),
-            status=query.get("status"),
+            status=read_status(query["status"]) if query.get("status") else None,
             labels=labels or None,
             before=before,
             search=query.get("search", "")[:200],
@@ -151,8 +152,7 @@ class _Routes:
         return {"run_id": _id(request)}
 
     async def cancel(self, request: Request) -> Any:
-        agent, _ = await self.agents.agent_of(_id(request))
-        return {"done": await agent.attach(_id(request)).cancel()}
+        return {"done": await self.agents.cancel(_id(request))}
 
     async def inject(self, request: Request) -> Any:
         agent, _ = await self.agents.agent_of(_id(request))
@@ -170,7 +170,7 @@ class _Routes:
 
     async def replay(self, request: Request) -> Any:
         agent, _ = await self.agents.agent_of(_id(request))
-        run = await agent.replay(_id(request))
+        run = await agent.replay(_id(request), deps=self.agents.deps)
         return {"run_id": _id(request), "stop": run.stop, "answer": run._output}
 
     async def read_asset(self, request: Request) -> Response:
@@ -250,12 +250,17 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     """Answer with an error of ours, or of the routing, in one form."""
+    kind, text = type(error).__name__, str(error)
     if isinstance(error, HTTPException):
         status, text, headers = error.status_code, error.detail, error.headers
+        phrase = HTTPStatus(status).phrase
+        kind = phrase.replace(" ", "")
+        if text == phrase:  # by the routing
+            text = f"{phrase}: the server has no route {request.method} {request.url.path:.200}"
     else:
-        status, text = status_of(error), str(error)
+        status = status_of(error)
         headers = {"retry-after": "1"} if status == 503 else None
-    body = encode({"error": {"type": type(error).__name__, "message": text}})
+    body = encode({"error": {"type": kind, "message": text}})
     return Response(body, status, headers, "application/json")
 
 

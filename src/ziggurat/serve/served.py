@@ -13,14 +13,14 @@ from ziggurat.core.codec import plain
 from ziggurat.core.event import Listener
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import LogInfo, Store, session_log
+from ziggurat.journal.store import OPEN, LogInfo, Store, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.decisions import PendingRow
 from ziggurat.serve.driving import Driver
-from ziggurat.serve.requests import IN_PROGRESS
+from ziggurat.serve.requests import IN_PROGRESS, first_id
 from ziggurat.serve.rows import RunRow, RunRows
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
@@ -51,7 +51,10 @@ class ServedAgents(Driver):
     def add(self, agent: Runnable[Any]) -> None:
         if agent.name in self.agents:
             raise errors.ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
-        self.kinds[agent.name] = type(agent).__name__
+        own = agent
+        while type(own) is Runnable and isinstance(own.inner, Runnable):  # as with_store() returns it
+            own = own.inner
+        self.kinds[agent.name] = type(own).__name__
         keeps = self._own_stores and runs_of(agent.store).keeps_ended
         self.agents[agent.name] = agent.with_store(agent.store if keeps else self._common)
 
@@ -77,7 +80,9 @@ class ServedAgents(Driver):
             info = await store.find(f"run:{run_id}")
             if info is not None:
                 return self.agent(info.agent), info
-        raise errors.RunNotFound(f"there is no run {run_id!r:.150}")
+        reason = self.failures.get(first_id(run_id))  # of a mistake before anything was done, after which it is removed
+        why = "" if reason is None else f" any more, as it could not begin: {reason}"
+        raise errors.RunNotFound(f"there is no run {run_id!r:.150}{why}")
 
     async def newest_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
         """Do the same for a run or, if it has continued as new, the last run of its chain."""
@@ -117,13 +122,15 @@ class ServedAgents(Driver):
             with suppress(*IN_PROGRESS):  # the decisions have made it due, and another process was quicker
                 await self.drive(agent, status.id, partial(agent.resume, status.id), listeners)
 
-    async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever drives it; one that waits ends at once."""
+    async def cancel(self, run_id: str) -> bool:
+        """Stop a run, whatever drives it; one that nobody drives ends at once. Return whether it had not ended."""
         agent, info = await self.newest_of(run_id)
         handle = agent.attach(info.id)
-        if await handle.cancel() and not (await handle.status()).driven:
+        done = await handle.cancel()
+        if done and not (await handle.status()).driven:
             with suppress(*IN_PROGRESS):
                 await self.resume(info.id)
+        return done
 
     async def drain(self) -> None:
         """Let runs end within the grace, and stop the others as if the process had ended: they can be recovered."""
@@ -196,13 +203,16 @@ class ServedAgents(Driver):
         # A handle goes on with the next run.
         goes_on = run is not None and info.status == "Continued"
         status: Any = run if goes_on else await agent.attach(run_id).status()
+        driven = runs.is_driven(info)
+        reason = None if driven or info.status not in OPEN else self.failures.get(first_id(run_id))
+        interrupted = reason is not None and info.status == "running"
         return {
             **plain(await self._rows.row(agent.store, info)),
-            "status": info.status if goes_on else status.status,
-            "driven": runs.is_driven(info),
+            "status": "interrupted" if interrupted else info.status if goes_on else status.status,
+            "driven": driven,
             "next": info.next_id if info.status == "Continued" else None,
             "output": None if run is None else plain(run._output),
-            "error": None if run is None else run.error,
+            "error": reason if reason is not None or run is None else run.error,
             "pending": [PendingRow.of(item) for item in status.pending if item.needs_decision],
             "usage": status.usage,
             "model_calls": status.model_calls,

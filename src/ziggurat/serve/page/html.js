@@ -35,8 +35,8 @@ const STOPS = { Completed: "done", ToolCalled: "done", StopCondition: "done", Su
 /** The one of the five statuses that the page draws for a state of a call, or for how a run stopped. */
 export const statusOf = (name) => (STATUSES[name] ? name : STOPS[name] || "stopped");
 
-/** Whether a run has lost the process that drove it, or was not begun. */
-export const isIdle = (run) => run.status === "running" && run.driven === false;
+/** Whether a run has lost the process that drove it, was interrupted by a mistake, or was not begun. */
+export const isIdle = (run) => run.driven === false && ["running", "interrupted"].includes(run.status);
 
 /** A status by shape and colour. */
 export function Status({ name }) {
