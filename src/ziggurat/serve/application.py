@@ -12,7 +12,7 @@ from ziggurat.http.fetcher import Fetcher
 from ziggurat.journal.store import Store
 from ziggurat.layers.backpressure import Gate
 from ziggurat.runs.options import Deps, RunOptions
-from ziggurat.serve.guard import App, Guard, check_address
+from ziggurat.serve import guard
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offering import McpServer
 from ziggurat.serve.served import ServedAgents
@@ -23,12 +23,12 @@ GRACE = 5.0
 """Seconds that runs have to end when the server does, by default."""
 
 
-class ServedApp(Guard):
+class ServedApp(guard.Guard):
     """The ASGI application that `app` returns.
 
     Attributes:
         agents: What is served.
-        token: What programs show; see `Guard`.
+        token: What programs show; see `guard.Guard`.
     """
 
     agents: ServedAgents
@@ -79,7 +79,7 @@ def app(
             dependency does not fit its key.
         MissingExtra: the extra ``serve`` is not installed.
     """
-    check_address("localhost", token)
+    guard.check_address("localhost", token)
     token = token or secrets.token_urlsafe(32)
     served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs, grace)
     served.deps = RunOptions.of(deps=deps).deps
@@ -89,7 +89,7 @@ def app(
     return application
 
 
-def _application(agents: ServedAgents, mcp: Methods, push: Fetcher | None) -> App:
+def _application(agents: ServedAgents, mcp: Methods, push: Fetcher | None) -> guard.App:
     try:
         from starlette.applications import Starlette
     except ImportError as error:

@@ -107,6 +107,10 @@ class Driver:
         turn.add_done_callback(partial(self._forget, first_id(run_id)))
         return turn
 
+    def reason_of(self, run_id: str) -> str | None:
+        """Return why a run ended here without an end on record; None if it is not known to have."""
+        return self.failures.get(first_id(run_id))
+
     def turn_of(self, run_id: str) -> "asyncio.Future[AgentRun] | None":
         """Return the turn of a run that is driven here; None if it is not, or waits for a decision."""
         return self._turns.get(first_id(run_id))

@@ -3,9 +3,8 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from contextlib import aclosing, suppress
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -14,7 +13,6 @@ from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
-from ziggurat.core.settings import PositiveInt, Seconds
 from ziggurat.journal.entries import Ended, JournalEntry, write_entry
 from ziggurat.observe.jsonl import event_line
 from ziggurat.runs.control import SubscribedItem
@@ -214,12 +212,12 @@ class Feeds:
     def __init__(
         self,
         closing: Closing,
-        limit: PositiveInt = LIMIT,
-        heartbeat: Seconds = HEARTBEAT,
-        failures: Mapping[str, str] = MappingProxyType({}),
+        limit: int = LIMIT,
+        heartbeat: float = HEARTBEAT,
+        failures: dict[str, str] | None = None,
     ) -> None:
         self.closing = closing
-        self.failures = failures
+        self.failures = {} if failures is None else failures
         self.heartbeat = heartbeat
         self.limit = limit
         self._feeds: dict[str, Feed] = {}

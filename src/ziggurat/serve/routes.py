@@ -2,7 +2,6 @@
 
 from functools import cache
 from hashlib import sha256
-from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -15,9 +14,9 @@ from starlette.routing import Route
 from ziggurat.core import errors
 from ziggurat.core.codec import encode
 from ziggurat.observe.picture import diagram_svg
+from ziggurat.serve import requests
 from ziggurat.serve.decisions import Decisions
 from ziggurat.serve.feed import EventFeed, Feeds, Position
-from ziggurat.serve.requests import check_id, first_id, read_number, read_status, status_of
 from ziggurat.serve.routing import route
 from ziggurat.serve.rows import read_memories, read_sessions
 from ziggurat.serve.served import ServedAgents
@@ -80,12 +79,12 @@ class _Routes:
             raise errors.ConfigurationError(f"before is a number of seconds: {error}") from error
         rows, more = await self.agents.rows(
             agent=query.get("agent"),
-            status=read_status(query["status"]) if query.get("status") else None,
+            status=requests.read_status(query["status"]) if query.get("status") else None,
             labels=labels or None,
             before=before,
             search=query.get("search", "")[:200],
             session=query.get("session", ""),
-            limit=read_number(query, "limit", 50, least=1, most=500),
+            limit=requests.read_number(query, "limit", 50, least=1, most=500),
         )
         return {"runs": rows, "next": more}
 
@@ -94,7 +93,7 @@ class _Routes:
 
     async def read_tree(self, request: Request) -> Any:
         entries, query = await self.agents.entries(_id(request)), request.query_params
-        return tree_view(entries, read_number(query, "from", 0), read_number(query, "count", 2000))
+        return tree_view(entries, requests.read_number(query, "from", 0), requests.read_number(query, "count", 2000))
 
     async def read_standing(self, request: Request) -> Response:
         agent, _ = await self.agents.agent_of(_id(request))
@@ -131,8 +130,8 @@ class _Routes:
 
     async def read_memory(self, request: Request) -> Any:
         query, agents = request.query_params, self.agents.agents.values()
-        search, owner, limit = query.get("search", "")[:200], query.get("owner"), read_number(query, "limit", 100)
-        memories, total = await read_memories(agents, search=search, owner=owner or None, limit=limit)
+        search, limit = query.get("search", "")[:200], requests.read_number(query, "limit", 100)
+        memories, total = await read_memories(agents, search=search, owner=query.get("owner") or None, limit=limit)
         return {"memories": memories, "total": total}
 
     # -- what changes something ----------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ class _Routes:
         body = await _body(request, _NewRun)
         run_id = body.run_id or request.headers.get("idempotency-key")
         if run_id is not None:
-            check_id(run_id)
+            requests.check_id(run_id)
         arguments: dict[str, Any] = {"run_id": run_id, "session": body.session, "labels": body.labels or None}
         arguments = {name: value for name, value in arguments.items() if value is not None}
         return {"run_id": await self.agents.start(body.agent, body.prompt, arguments)}
@@ -233,7 +232,7 @@ def routes(agents: ServedAgents) -> list[Route]:
 def _id(request: Request) -> str:
     run_id = str(request.path_params["id"])
     try:
-        check_id(first_id(run_id))
+        requests.check_id(requests.first_id(run_id))
         return run_id
     except errors.ConfigurationError as error:
         raise errors.RunNotFound(str(error)) from error
@@ -253,12 +252,11 @@ async def _refuse(request: Request, error: Exception) -> Response:
     kind, text = type(error).__name__, str(error)
     if isinstance(error, HTTPException):
         status, text, headers = error.status_code, error.detail, error.headers
-        phrase = HTTPStatus(status).phrase
-        kind = phrase.replace(" ", "")
-        if text == phrase:  # by the routing
-            text = f"{phrase}: the server has no route {request.method} {request.url.path:.200}"
+        kind = {404: "NotFound", 405: "MethodNotAllowed"}.get(status, kind)
+        if text in ("Not Found", "Method Not Allowed"):  # of the routing
+            text = f"the server has no route {request.method} {request.url.path:.200}"
     else:
-        status = status_of(error)
+        status = requests.status_of(error)
         headers = {"retry-after": "1"} if status == 503 else None
     body = encode({"error": {"type": kind, "message": text}})
     return Response(body, status, headers, "application/json")

@@ -13,14 +13,14 @@ from ziggurat.core.codec import plain
 from ziggurat.core.event import Listener
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import OPEN, LogInfo, Store, session_log
+from ziggurat.journal.store import LogInfo, Store, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.decisions import PendingRow
 from ziggurat.serve.driving import Driver
-from ziggurat.serve.requests import IN_PROGRESS, first_id
+from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.rows import RunRow, RunRows
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
@@ -80,7 +80,7 @@ class ServedAgents(Driver):
             info = await store.find(f"run:{run_id}")
             if info is not None:
                 return self.agent(info.agent), info
-        reason = self.failures.get(first_id(run_id))  # of a mistake before anything was done, after which it is removed
+        reason = self.reason_of(run_id)  # of a mistake before anything was done, after which it is removed
         why = "" if reason is None else f" any more, as it could not begin: {reason}"
         raise errors.RunNotFound(f"there is no run {run_id!r:.150}{why}")
 
@@ -204,7 +204,7 @@ class ServedAgents(Driver):
         goes_on = run is not None and info.status == "Continued"
         status: Any = run if goes_on else await agent.attach(run_id).status()
         driven = runs.is_driven(info)
-        reason = None if driven or info.status not in OPEN else self.failures.get(first_id(run_id))
+        reason = None if driven or info.status not in ("running", "Suspended") else self.reason_of(run_id)
         interrupted = reason is not None and info.status == "running"
         return {
             **plain(await self._rows.row(agent.store, info)),

@@ -58,7 +58,7 @@ class Tasks:
             "ttlMs": None,
             "pollIntervalMs": _POLL,
         }
-        if (text := self._calls.agents.failures.get(run_id)) is not None:
+        if (text := self._calls.agents.reason_of(run_id)) is not None:
             return task | _failed(jsonrpc.JsonRpcError(text))
         status = await agent.attach(run_id).status()
         if status.driven or self._calls.agents.turn_of(run_id) is not None:
