@@ -32,11 +32,13 @@ from ziggurat import (
 from ziggurat.agents import PendingItem
 from ziggurat.errors import CallerError, EmptyPrompt, RunExists
 from ziggurat.events import AgentEnded, Warned
+from ziggurat.flows import flow
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import Transcript, assistant, stops
 from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.stores import InMemoryStore
+from ziggurat.teams import majority
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import tool_call
 
@@ -483,3 +485,47 @@ async def _text(request: AgentRequest, ctx: Context) -> str:
 def test_a_service_that_answers_with_something_else_is_refused_when_it_is_made(service: Any, returned: str) -> None:
     with pytest.raises(ConfigurationError, match=f"answers with an AgentRun, but .*{returned}"):
         Runnable(service)
+
+
+@flow
+async def double(number: int) -> int:
+    return 2 * number
+
+
+FRONTS = (hello(), double, hello().layered(), majority(hello(name="a"), hello(name="b")))
+
+
+@pytest.mark.parametrize("front", FRONTS, ids=lambda front: type(front).__name__)
+async def test_called_like_a_function_it_names_the_verbs(front: Any) -> None:
+    for call in (lambda: front(3), lambda: front(), lambda: front(number=3), lambda: front("a", "b")):
+        with pytest.raises(ConfigurationError, match=rf"await {front.name}\.run\("):
+            await call()
+
+
+@pytest.mark.parametrize("front", FRONTS, ids=lambda front: type(front).__name__)
+@pytest.mark.parametrize(
+    "attribute", ["name", "store", "inner", "facts", "instructions", "max_steps", "run", "nonsense"]
+)
+def test_an_attribute_is_not_set_later(front: Any, attribute: str) -> None:
+    before = getattr(front, attribute, None)
+    with pytest.raises(AttributeError, match=attribute):
+        setattr(front, attribute, "other")
+    assert getattr(front, attribute, None) == before
+
+
+def test_a_subclass_has_attributes_of_its_own() -> None:
+    class Desk(Agent[str]):
+        opened = 0
+
+        def __init__(self) -> None:
+            self.city = "Ur"
+            super().__init__(ScriptedModel("hi"), name="desk")
+            self.opened = 1
+
+    desk: Any = Desk()
+    desk.opened += 1
+    desk.city = "Uruk"
+    assert (desk.opened, desk.city, desk.run_sync("go").text) == (2, "Uruk", "hi")
+    for attribute in ("name", "settings", "model", "tools"):
+        with pytest.raises(AttributeError, match=attribute):
+            setattr(desk, attribute, "other")

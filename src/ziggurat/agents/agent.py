@@ -97,6 +97,8 @@ class Agent(Runnable[Out]):
         ConfigurationError: an argument cannot work; the message says which, why, and what would.
     """
 
+    __slots__ = ("settings",)
+
     @overload
     def __init__(
         self,

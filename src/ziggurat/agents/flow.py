@@ -34,6 +34,8 @@ class Flow(Runnable[Out], Generic[In, Out]):
     a flow takes its input, or the input's JSON as text; ``run.output`` is its result.
     """
 
+    __slots__ = ("_takes",)
+
     def __init__(self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None) -> None:
         super().__init__(service, name=name, store=store)
         self._takes = takes

@@ -46,6 +46,8 @@ def queue_of(store: object, agent: str) -> Queue:
 class RunQueue(RunRecords[Out]):
     """The runs of an agent that nobody drives yet or any more."""
 
+    __slots__ = ()
+
     @verb
     async def submit(
         self,

@@ -28,6 +28,8 @@ class RunRecords(Generic[Out]):
         name: The name of the agent.
     """
 
+    __slots__ = ()
+
     name: str
     _runs: Runs
     _opener: Opener

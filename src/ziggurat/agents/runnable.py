@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
     from ziggurat.core.stream import EventStream
 
+_ABSENT: Any = object()
+
 
 class Runnable(RunQueue[Out]):
     """Runs a service from AgentRequest to AgentRun, and is such a service itself; `Out` is the type of its output.
@@ -40,6 +42,9 @@ class Runnable(RunQueue[Out]):
         name: Its name in paths.
         store: Where runs are kept so that they can be resumed; without one, unfinished runs are kept in this process.
     """
+
+    # A slot is set once. Subclasses of yours have a __dict__, and may add attributes of their own.
+    __slots__ = ("__weakref__", "_opener", "_runs", "_starter", "facts", "inner", "name")
 
     @checked
     def __init__(
@@ -77,12 +82,34 @@ class Runnable(RunQueue[Out]):
         """The store of its sessions and, if one was given, of its runs."""
         return self._runs.store
 
-    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun[Out]]:
+    def __setattr__(self, name: str, value: object) -> None:
+        slot = getattr(type(self), name, None)
+        if not (hasattr(slot, "__objclass__") and hasattr(self, name)):
+            try:
+                return super().__setattr__(name, value)
+            except AttributeError:  # there is no such slot, or it is a property
+                pass
+        raise AttributeError(
+            f"cannot set {name}: this {type(self).__name__} stays as it was made; make another one, or pass to run() "
+            "what is for one run"
+        )
+
+    def __call__(
+        self, request: AgentRequest = _ABSENT, ctx: Context = _ABSENT, /, **named: Any
+    ) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Answer as a service, at this context's path.
 
         Outside of all runs, with ``root()``, this opens a run of its own, which is kept as those of `run` are. As for
         any service, a failure is raised; the run is its `partial`.
+
+        Raises:
+            ConfigurationError: it was called like a function, as in ``await agent("...")``.
         """
+        if not isinstance(ctx, Context) or named:
+            raise ConfigurationError(
+                f"{self.name} cannot be called like a function: write await {self.name}.run(...), or, in code that is "
+                f"not async, {self.name}.run_sync(...)"
+            )
         if ctx.is_entered:
             return self.inner(request, ctx)
         if not isinstance(request, AgentRequest):

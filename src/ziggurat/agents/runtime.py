@@ -50,6 +50,8 @@ class Runtime(Agent[str]):
             `middleware` comes after the parts above.
     """
 
+    __slots__ = ("gate", "graph", "memory", "metrics", "working")
+
     @checked
     def __init__(
         self,

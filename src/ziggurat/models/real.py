@@ -28,6 +28,8 @@ def _set(forbidden: bool) -> ExitStack:
 def forbid_real_calls() -> AbstractContextManager[object]:
     """Refuse every call to a real model from now on, in all threads; or within a block only.
 
+    Servers on this machine (loopback) are called all the same.
+
     ::
 
         with forbid_real_calls():

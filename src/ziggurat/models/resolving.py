@@ -47,7 +47,11 @@ _FAMILIES = {
     "mistral-": "mistral",
 }
 """The providers of model names that are often given without a provider, by the beginning of the name."""
-_ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:[^\s/@]*@)?(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(?:/[^\s:]*)?):(.+)")
+# What has been read as a part of the address is never read again as the model's name ("+"): without one, the key would
+# go to another port or host.
+_ELSEWHERE = re.compile(
+    r"([\w-]+)@(https?://(?:[^\s/@]*@)?+(?:\[[^\]\s]+\]|[^\s:/\[]+)(?::\d++(?=[:/]|$))?+(?:/[^\s:]*)?+):(.+)"
+)
 
 
 def resolve(spec: str | Model) -> Model:
@@ -132,9 +136,11 @@ def _check_answer(model: Model) -> None:
 def _elsewhere(spec: str) -> Model:
     parts = _ELSEWHERE.fullmatch(spec)
     if parts is None:
+        from ziggurat.databases.address import without_secrets
+
         raise ConfigurationError(
-            f"cannot read {spec!r}: a model at an address of yours is written 'openai@https://host/v1:name', with "
-            "http:// or https:// and a name after the last colon"
+            f"cannot read {without_secrets(spec)!r}: a model at an address of yours is written "
+            "'openai@https://host/v1:name', with http:// or https:// and a name after the last colon"
         )
     if parts[1] in _HERE:
         raise ConfigurationError(

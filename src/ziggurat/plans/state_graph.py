@@ -32,6 +32,8 @@ class StateGraph(Flow[S, S]):
     It has all verbs of `Flow`. A run is recorded as the changes that its nodes return, never as states.
     """
 
+    __slots__ = ("_node_names", "shape")
+
     def __init__(
         self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None, shape: Shape
     ) -> None:

@@ -86,6 +86,7 @@ def test_addresses_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
         ("anthropic@https://host:name", "https://host", "name"),
         ("vllm@http://[::1]:8000/v1/:name", "http://[::1]:8000/v1", "name"),
         ("openai@http://10.0.0.1:8080:name", "http://10.0.0.1:8080", "name"),
+        ("ollama@http://host:7b", "http://host", "7b"),
     ],
 )
 def test_addresses_of_your_own(spec: str, base: str, model: str) -> None:
@@ -107,6 +108,16 @@ def test_addresses_of_your_own(spec: str, base: str, model: str) -> None:
 def test_specs_that_cannot_be(spec: str, match: str) -> None:
     with pytest.raises(ConfigurationError, match=match):
         resolve(spec)
+
+
+@pytest.mark.parametrize("host", ["host", "127.0.0.1", "[::1]"])
+@pytest.mark.parametrize("user", ["", "ada@", "ada:secret@"])
+@pytest.mark.parametrize("rest", [":8000", ":8000/v1", ":8000/", "/v1", "/v1/", ""])
+@pytest.mark.parametrize("end", ["", ":"])
+def test_no_part_of_an_address_is_read_as_a_name(host: str, user: str, rest: str, end: str) -> None:
+    with pytest.raises(ConfigurationError, match="name after the last colon") as caught:
+        resolve(f"openai@http://{user}{host}{rest}{end}")
+    assert "secret" not in str(caught.value)
 
 
 def test_dialects_by_name() -> None:
