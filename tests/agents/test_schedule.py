@@ -11,11 +11,12 @@ import pytest
 
 from tests.samples import amount
 from tests.stores.places import new_store, reopened, used
-from ziggurat import ConfigurationError
+from ziggurat import Agent, ConfigurationError
 from ziggurat.agents import Environment, Worker
-from ziggurat.errors import StoreError, StoreUnavailable
+from ziggurat.errors import CallerError, StoreError, StoreUnavailable
 from ziggurat.flows import due_ticks, every, flow, schedule, step
 from ziggurat.journal import LogInfo, Row
+from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, run_until_idle
 
@@ -189,3 +190,19 @@ def test_a_worker_takes_the_schedules_of_its_own_agent_only() -> None:
 
 async def report_nothing() -> None:
     pass
+
+
+def test_a_schedule_without_the_input_that_its_runs_need_is_refused() -> None:
+    agent = Agent(ScriptedModel(always="x"), store=new_store())
+    report = reports(new_store(), [])
+    for runnable, value in ((report, None), (report, "noon"), (agent, None), (agent, " ")):
+        with pytest.raises(CallerError):
+            schedule(runnable, every(hours=1), input=value)
+    assert schedule(report, every(hours=1), input=3).name == "report"
+    assert schedule(agent, every(hours=1), input="Go on").name == "agent"
+
+
+def test_a_schedule_is_passed_in_a_list() -> None:
+    report = reports(new_store(), [])
+    with pytest.raises(ConfigurationError, match="schedules"):
+        report.worker(schedules=schedule(report, every(hours=1), input=hour_of))

@@ -292,6 +292,31 @@ def test_an_open_file_is_anything_that_can_be_written_to() -> None:
         assert shown in str(told.value)
 
 
+def test_a_list_of_values_in_place_of_one_is_told() -> None:
+    for value in ([1], (1, 2)):
+        assert "without the list" in refusal(PositiveInt, value)
+    for value in ([], [0], [1, "x"], {1: 1}, "x"):
+        assert "without the list" not in refusal(PositiveInt, value)
+
+
+def test_a_blank_text_is_no_item_to_write_in_a_list() -> None:
+    assert refusal(NonEmptyText | Sequence[str], "").endswith("got ''")
+
+
+def test_the_fields_of_a_dictionary_are_no_items() -> None:
+    items = Sequence[str | Gate]
+    assert "*" not in refusal(items, [{"role": "user", "content": "x"}])
+    assert "write * before the values()" in refusal(items, [{"a": Gate()}])
+
+
+def test_around_types_that_only_a_type_checker_knows_the_collection_is_checked() -> None:
+    items = Sequence["Unheard"]  # type: ignore[name-defined]  # noqa: F821
+    assert allows(items, [1])
+    assert allows("Unheard | Sequence[int]", 1)
+    assert allows("Unheard[int] | Sequence[int]", 1)
+    assert "write [1]" in refusal(items, 1)
+
+
 def test_of_a_secret_only_the_type_is_shown() -> None:
     @checked
     def call(key: SecretText | None = None) -> None: ...

@@ -287,6 +287,12 @@ async def test_addresses_open_stores(tmp_path: Path) -> None:
         await connect(url).close()
 
 
+async def test_the_path_of_a_folder_is_absolute(tmp_path: Path) -> None:
+    store = connect(f"file://{tmp_path}/runs")
+    assert connect(f"file:///{tmp_path}/runs") is store
+    await store.close()
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [
@@ -299,6 +305,12 @@ async def test_addresses_open_stores(tmp_path: Path) -> None:
         ("sqlite:///x.db?mode=ro", "unknown options mode"),
         ("sqlite:///x.db?timeout=-1", "positive number of seconds"),
         ("file:///x?synchronous=NORMAL", "unknown options synchronous"),
+        ("file://x", "file:///var"),
+        ("file:///no_such_folder", "absolute"),
+        ("file:///./no_such_folder", "absolute"),
+        ("file:///../no_such_folder/runs", "absolute"),
+        ("file:///~/runs", f"write file://{Path.home()}/runs"),
+        ("sqlite:///~/runs.db", f"write sqlite:///{Path.home()}/runs.db"),
         (17, "methods of a Store"),
     ],
 )

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ziggurat.agents.flow import Flow
 from ziggurat.agents.recurrence import Cron, Every, due_ticks
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import Clock
@@ -11,6 +12,7 @@ from ziggurat.core.log import logger
 from ziggurat.core.path import check_new_id
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
 from ziggurat.journal.store import Store
+from ziggurat.messages.prompts import request_of
 from ziggurat.runs.options import Environment
 
 _PAUSE = 1.0
@@ -131,8 +133,15 @@ def schedule(
         input: The input of each run, or a function that returns it for the time of the tick, in UTC.
         name: With which ids begin; that of the flow by default.
         catch_up: How late a run may be started that was missed, as while no process was there, the store failed or the
-            machine was suspended, in seconds; later ones are skipped.
+            machine was suspended, in seconds; later ones are skipped. This includes the time before a schedule is run
+            for the first time.
+
+    Raises:
+        ConfigurationError: the input does not fit the flow.
+        EmptyPrompt: an agent gets no input.
     """
     title = runnable.name if name is None else name
     check_new_id(title, "the name of a schedule")
+    if not callable(input):
+        request_of(runnable._takes.prompt(input, {}) if isinstance(runnable, Flow) else input)
     return Schedule(runnable, recurrence, title, input, catch_up)

@@ -71,7 +71,7 @@ Store = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="Where runs are stored, such as sqlite:///runs.db, file:///folder or memory: for nowhere; by default "
+        help="Where runs are stored, such as sqlite:///runs.db, file:///var/runs or memory: for nowhere; by default "
         "$ZIGGURAT_STORE, else a database in your data directory.",
     ),
 ]

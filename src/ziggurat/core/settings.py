@@ -142,7 +142,9 @@ def rule_of(annotation: object, names: dict[str, Any]) -> ValueRule:
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
     try:
         kind = typing.get_type_hints(holder, names, include_extras=True)["value"]
-    except NameError:
+    except NameError as error:
+        return rule_of(annotation, {**names, error.name: Any})
+    except TypeError:  # an unknown type with items
         return ANYTHING
     try:
         return _known_rule(kind)  # most arguments of a verb are those of others
@@ -306,7 +308,9 @@ def misfit(value: object, rule: ValueRule) -> str:
     if rule.secret:
         return f"a value of the type {type(value).__name__}"
     item = rule.item
-    if item is None or (isinstance(value, (str, bytes)) and not item.allows(value)):
+    if item is None and isinstance(value, (list, tuple)) and value and all(map(rule.allows, value)):
+        return f"{_describe(value)}; pass its items without the list"
+    if item is None or (isinstance(value, (str, bytes)) and not (value.strip() and item.allows(value))):
         return _describe(value)
     if isinstance(value, (str, bytes)) or (not isinstance(value, Collection) and item.allows(value)):
         return f"{_describe(value)}, write [{value!r:.{_LONGEST}}]"
@@ -315,6 +319,8 @@ def misfit(value: object, rule: ValueRule) -> str:
         return _describe(value)
     inner = wrong[0].values() if isinstance(wrong[0], Mapping) else wrong[0]
     within = isinstance(inner, Collection) and not isinstance(inner, (str, bytes)) and all(map(item.allows, inner))
+    if inner is not wrong[0]:  # the fields of a dictionary are text, whatever it stands for
+        within = within and not any(isinstance(each, str) for each in inner)
     star = f"; write * before {'it' if inner is wrong[0] else 'the values() of it'}: [*...]"
     return _describe(wrong[0], " among them") + (star if within else "")
 

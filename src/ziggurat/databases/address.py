@@ -29,13 +29,25 @@ def check_path(path: str | Path, store: object) -> Path:
 
 
 def path_and_options(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
-    """Return the path in the URL of a file or a folder, and the options after its question mark."""
+    """Return the path in the URL of a file or a folder, and the options after its question mark.
+
+    A path after ``sqlite:///`` is relative unless it begins with a slash, as in all libraries that name databases so;
+    one after ``file:///`` is absolute, as in all URLs of files.
+    """
     place, _, query = rest.partition("?")
     kind = "file" if scheme == "sqlite" else "folder"
     path = unquote(place[3:] if scheme == "sqlite" else place[2:])
     if not place.startswith("///") or not path.strip("/") or "\0" in path:
         raise ConfigurationError(
-            f"{url!r} names no {kind}: write three slashes before its path, as in {scheme}:///agents.db"
+            f"{url!r} names no {kind}: write its path after three slashes, as in "
+            f"{'sqlite:///agents.db' if scheme == 'sqlite' else 'file:///var/lib/agents'}"
+        )
+    if scheme == "file":
+        path = f"/{path.lstrip('/')}"
+    if path.removeprefix("/").split("/")[0] == "~":
+        there = os.path.expanduser(path.removeprefix("/"))
+        raise ConfigurationError(
+            f"{url!r}: ~ is not replaced by your home folder; write {'sqlite:///' if scheme == 'sqlite' else 'file://'}{there}"
         )
     if path == ":memory:":
         raise ConfigurationError("a database in memory does not outlive the process: use 'memory:' instead")

@@ -93,6 +93,8 @@ def refuse_irregular(path: Path) -> None:
 
 
 def _irregular(path: Path) -> StoreError:
+    if path.is_dir():
+        return StoreError(f"{path} is not a regular file but a folder; name a file in it, such as {path / 'agents.db'}")
     return StoreError(f"{path} is not a regular file, which this store needs there; remove it, or choose another place")
 
 

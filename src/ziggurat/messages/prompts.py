@@ -15,7 +15,9 @@ History = Annotated[Sequence[Message], Meta(description="as messages.from_openai
 
 Prompt = Annotated[
     str | Message | Part | Sequence[str | Part | Message],
-    Meta(title="text, a message, or a list of parts and messages"),
+    Meta(
+        title="text, a message, or a list of parts and messages, which messages.from_openai(...) makes of dictionaries"
+    ),
 ]
 """A question: text, a message, or parts and messages in order."""
 

@@ -1,5 +1,6 @@
 """Opening stores by their URL."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from ziggurat.journal.store import Store
 from ziggurat.stores.local import InMemoryStore
 
 _KNOWN = (
-    "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///folder' "
+    "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///var/lib/agents' (always absolute) "
     "and 'postgresql://user@host/database'"
 )
 LOCAL_RUNS = 1000
@@ -38,7 +39,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
         connect("memory:")                                 # in this process, for tests and short-lived use
         connect("sqlite:///agents.db")                     # in the current folder; sqlite:////var/agents.db elsewhere
         connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a power loss may lose the last moments
-        connect("file:///var/agents")                      # a folder of JSON lines, without a queue
+        connect("file:///var/agents")                      # a folder of JSON lines, without a queue; always absolute
         connect("postgresql://ada@db.example/agents")      # a server, for many processes on many machines
 
     Close it with ``await store.close()`` when it is no longer used.
@@ -104,6 +105,12 @@ def _make_store(url: str, scheme: str, path: Path, options: dict[str, str], key:
         from ziggurat.stores.file import FileStore
 
         refuse_unknown(url, options, "timeout")
+        first = Path(os.path.normpath(path)).parts[1]
+        if not Path("/", first).exists():  # a relative path was meant
+            raise ConfigurationError(
+                f"{url!r} is an absolute path, and there is no folder /{first}: make it, or, for a folder in the "
+                f"current one, write file://{Path.cwd() / first}"
+            )
         return FileStore(path, timeout=timeout, key=key)
     from ziggurat.stores.sqlite import SqliteStore
 
