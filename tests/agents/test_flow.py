@@ -242,6 +242,30 @@ def test_what_a_function_has_to_be_to_be_a_flow() -> None:
             flow(wrong(function))
 
 
+class Till:
+    def __init__(self) -> None:
+        self.total = 3
+
+    async def pay(self, price: int) -> int:
+        self.total += price
+        return self.total
+
+
+async def test_of_a_method_without_its_object_no_flow_or_step_is_made() -> None:
+    for make in (flow, step, flow(name="till"), step(name="till")):
+        with pytest.raises(ConfigurationError, match="method"):
+            make(wrong(Till.pay))
+    till = Till()
+    pay = step(till.pay)
+
+    @flow
+    async def twice(price: int) -> int:
+        return await pay(price) + await pay(price)
+
+    assert (await twice.run(1)).output == 9
+    assert (await flow(till.pay).run(2)).output == 7
+
+
 def test_a_result_that_is_not_as_annotated_is_refused() -> None:
     @flow
     async def count() -> int:

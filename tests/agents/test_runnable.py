@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -295,6 +296,12 @@ async def test_a_stream_is_read_within_its_block() -> None:
     with pytest.raises(ConfigurationError, match="block"):
         async for _ in hello().stream("go"):  # type: ignore[attr-defined]
             pass
+    with pytest.raises(AttributeError, match=r"response.*block"):
+        _ = hello().stream("go").response  # type: ignore[attr-defined]
+    with pytest.raises(ConfigurationError, match="async for"):
+        async with hello().stream("go") as events:
+            for _ in events:
+                pass
 
 
 async def test_a_buffer_is_a_number_of_at_least_one() -> None:
@@ -497,7 +504,8 @@ FRONTS = (hello(), double, hello().layered(), majority(hello(name="a"), hello(na
 
 @pytest.mark.parametrize("front", FRONTS, ids=lambda front: type(front).__name__)
 async def test_called_like_a_function_it_names_the_verbs(front: Any) -> None:
-    for call in (lambda: front(3), lambda: front(), lambda: front(number=3), lambda: front("a", "b")):
+    calls: tuple[Callable[[], Any], ...] = (lambda: front(3), lambda: front(number=3), lambda: front("a", "b"), front)
+    for call in calls:
         with pytest.raises(ConfigurationError, match=rf"await {front.name}\.run\("):
             await call()
 
@@ -517,7 +525,7 @@ def test_a_subclass_has_attributes_of_its_own() -> None:
     class Desk(Agent[str]):
         opened = 0
 
-        def __init__(self) -> None:
+        def __init__(self) -> None:  # with attributes before and after those of the agent
             self.city = "Ur"
             super().__init__(ScriptedModel("hi"), name="desk")
             self.opened = 1

@@ -293,8 +293,8 @@ def test_an_open_file_is_anything_that_can_be_written_to() -> None:
 
 
 def test_a_list_of_values_in_place_of_one_is_told() -> None:
-    for value in ([1], (1, 2)):
-        assert "without the list" in refusal(PositiveInt, value)
+    for items in ([1], (1, 2)):
+        assert "without the list" in refusal(PositiveInt, items)
     for value in ([], [0], [1, "x"], {1: 1}, "x"):
         assert "without the list" not in refusal(PositiveInt, value)
 

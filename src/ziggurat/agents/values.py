@@ -30,6 +30,8 @@ class FlowInput(Struct, frozen=True, eq=False):
         check_new_name(title, "the name of a flow")
         context = next((each for each in names if hints.get(each) is Context), None)
         inputs = [each for each in names if each != context]
+        if "self" in inputs:
+            raise ConfigurationError(f"the flow {title} is a method without its object: write flow(desk.{title})")
         if len(inputs) > 1:
             raise ConfigurationError(
                 f"the flow {title} takes one input, got {', '.join(inputs)}: put them into one Struct or dataclass"

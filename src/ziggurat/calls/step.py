@@ -346,6 +346,10 @@ def step(
                 f"the step {title} needs a return annotation, such as -> str or -> None: recorded results are decoded "
                 "as that type"
             )
+        if "self" in signature.parameters:
+            raise ConfigurationError(
+                f"the step {title} is a method without its object, which cannot be recorded: write step(desk.{title})"
+            )
         for number, parameter in enumerate(signature.parameters.values()):
             if (parameter.annotation in (Context, "Context")) != (context and not number):
                 raise ConfigurationError(

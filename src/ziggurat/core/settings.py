@@ -142,10 +142,9 @@ def rule_of(annotation: object, names: dict[str, Any]) -> ValueRule:
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
     try:
         kind = typing.get_type_hints(holder, names, include_extras=True)["value"]
-    except NameError as error:
-        return rule_of(annotation, {**names, error.name: Any})
-    except TypeError:  # an unknown type with items
-        return ANYTHING
+    except (NameError, TypeError) as error:  # TypeError: the unknown type has items
+        unknown = getattr(error, "name", None)
+        return rule_of(annotation, {**names, unknown: Any}) if unknown else ANYTHING
     try:
         return _known_rule(kind)  # most arguments of a verb are those of others
     except TypeError:  # it holds something without a hash

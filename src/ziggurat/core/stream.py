@@ -94,6 +94,9 @@ class EventStream(Generic[R]):
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
 
+    def __iter__(self) -> NoReturn:
+        raise ConfigurationError("a stream is read with async for: async for event in events: ...")
+
     async def __anext__(self) -> Event:
         assert self._task is not None
         if self._reader is not None:
@@ -147,6 +150,12 @@ class EventStream(Generic[R]):
                 logger.warning("the run failed while its reader left: %r", failed)
 
 
+_MISUSED = (
+    "a stream is read within its block, which ends the call when it is left: "
+    "async with agent.stream('...') as events: async for event in events: ..."
+)
+
+
 class _StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
     """The context manager of a stream, ``async with ... as events``; any other use raises ConfigurationError."""
 
@@ -164,10 +173,10 @@ class _StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
         return self._block.__aexit__(kind, error, trace)
 
     def _raise_misused(self, *_: object) -> NoReturn:
-        raise ConfigurationError(
-            "a stream is read within its block, which ends the call when it is left: "
-            "async with agent.stream('...') as events: async for event in events: ..."
-        )
+        raise ConfigurationError(_MISUSED)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"there is no {name} here: {_MISUSED}")
 
     __aiter__: Callable[..., NoReturn] = _raise_misused
     __iter__: Callable[..., NoReturn] = _raise_misused
