@@ -37,7 +37,7 @@ def path_and_options(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, 
     place, _, query = rest.partition("?")
     kind = "file" if scheme == "sqlite" else "folder"
     path = unquote(place[3:] if scheme == "sqlite" else place[2:])
-    if not place.startswith("///") or not path.strip("/") or "\0" in path:
+    if not place.startswith("///") or not path.strip("/.") or "\0" in path:
         raise ConfigurationError(
             f"{url!r} names no {kind}: write its path after three slashes, as in "
             f"{'sqlite:///agents.db' if scheme == 'sqlite' else 'file:///var/lib/agents'}"
