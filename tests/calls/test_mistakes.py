@@ -1,5 +1,6 @@
 """No mistake of a programmer is silent, and no failure is told in another way when a process was lost."""
 
+import asyncio
 import json
 import logging
 import traceback
@@ -21,7 +22,7 @@ from ziggurat.core.failures import Cause, is_expected
 from ziggurat.errors import EmptyPrompt, MissingExtra, NotRepeatable, RunNotFound, ServiceError, StoreError
 from ziggurat.events import AgentEnded, ToolEnded
 from ziggurat.flows import flow, step
-from ziggurat.messages import ModelRequest, ModelResponse, stops, tool_call
+from ziggurat.messages import Image, ModelRequest, ModelResponse, stops, tool_call
 from ziggurat.middleware import Redaction
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.stores import InMemoryStore, Store
@@ -34,7 +35,7 @@ HERE = Path(__file__).name
 Mistake = Callable[[Context], Any]
 
 
-def _raise(error: Exception) -> None:
+def _raise(error: BaseException) -> None:
     raise error
 
 
@@ -258,6 +259,47 @@ def test_an_error_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> 
         run = _in_tool(lambda ctx, error=error: _raise(error("wrong"))).run_sync("go")  # type: ignore[misc]
         assert run.observations == ("wrong",)
     assert not _failures(caplog)
+
+
+def _yields_parts() -> Any:
+    async def parts() -> Any:
+        yield Image("image/png", b"x")
+
+    return tool(name="work")(parts)
+
+
+FAULTS: dict[str, Callable[[], Any]] = {
+    "object": lambda: _tool_returning(object),
+    "huge": lambda: _tool_returning(lambda: ["x"] * 2_000_000),
+    "parts of a stream": _yields_parts,
+    "validator": lambda: tool(name="work", validators=[lambda: wrong(3)])(lambda: "worked"),
+    **{
+        kind.__name__: lambda kind=kind: _tool(lambda ctx: _raise(kind()))  # type: ignore[misc]
+        for kind in (SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
+    },
+}
+
+
+def _tool_returning(make: Callable[[], object]) -> FunctionTool:
+    @tool
+    def work() -> Any:
+        return make()
+
+    return work
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_of_a_tool_without_an_error_of_its_own_is_logged(
+    fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    events: list[Event] = []
+    agent = Agent(ScriptedModel(tool_call("work"), "done"), tools=[FAULTS[fault]()])
+    run = await agent.run("go", listeners=[events.append])
+    assert run.text == "done"
+    (record,) = _failures(caplog)
+    assert (record.levelno, run.observations[0] in record.getMessage()) == (logging.WARNING, True)
+    assert (HERE in (record.exc_text or "")) == fault.endswith(("Exit", "Interrupt", "Error"))
+    assert [event.cause is not None for event in events if isinstance(event, ToolEnded)] == [True]
 
 
 def test_a_tool_that_ends_the_run_is_its_cause(caplog: pytest.LogCaptureFixture) -> None:

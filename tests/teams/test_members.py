@@ -1,15 +1,28 @@
 """What members do wrong, how deep teams are nested, and how many answers a team needs."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.teams.models import Answering
-from tests.teams.patterns import member
+from tests.teams.patterns import PATTERNS, member
 from tests.wrong import wrong
-from ziggurat import Agent, Approvals, ConfigurationError, Deny, Message, ModelRequest, Runnable, tool
+from ziggurat import (
+    Agent,
+    Approvals,
+    ConfigurationError,
+    Context,
+    Deny,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    Runnable,
+    tool,
+)
 from ziggurat.messages import stops, tool_call
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import (
     Handoff,
     TeamResult,
@@ -79,6 +92,37 @@ async def test_a_member_that_would_end_the_program_has_failed_like_others() -> N
     run = await majority(Agent(Ends(""), name="bad"), member("ann", "yes")).run("?")
     assert run.text == "yes"
     assert list(TeamResult.of(run).failures) == ["bad"]
+
+
+GOES_ON = ("in_parallel", "by_majority", "in_debate", "in_swarm", "in_star", "in_mesh", "in_ring", "in_chat")
+
+
+@pytest.mark.parametrize("pattern", [*GOES_ON, "with_a_manager", "in_background"])
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+async def test_the_error_of_a_member_without_which_a_team_goes_on_is_logged_once(
+    pattern: str, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(request: ModelRequest, ctx: Context) -> ModelResponse:
+        calls.append(ctx.path)
+        raise error("why")
+
+    calls: list[str] = []
+    team = PATTERNS[pattern](Agent(broken, name="bad"), store=InMemoryStore(), name="team")
+    run = await team.run("go", run_id="r")
+    assert run.stop == stops.Completed()
+    lines = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(lines) == len(calls) >= 1
+    assert all("member bad" in each.getMessage() and error.__name__ in each.getMessage() for each in lines)
+    assert all("in broken" in (each.exc_text or "") for each in lines)
+    caplog.clear()
+    await team.replay("r")
+    assert not caplog.records
+
+
+async def test_the_error_with_which_a_team_ends_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    run = await majority(member("ann", KeyError("key")), member("ben", KeyError("key"))).run("?")
+    assert isinstance(run.stop, stops.Failed)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
 @pytest.mark.parametrize(("threshold", "needed"), [(1.0, 3), (0.67, 3), (0.66, 2), (0.5, 2), (0.34, 2), (0.01, 1)])

@@ -210,11 +210,15 @@ def without(middleware: Middleware, ctx: Context) -> Context:
 def note_failure(
     error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
 ) -> None:
-    """Log an error that only the model would learn of, and what follows; keep it for the event of the call."""
+    """Log an error that only the model would learn of, and what follows; keep it for the event of the call.
+
+    One that comes from the record was logged before.
+    """
     mistake = mistake_in(error)
     if mistake is not None:
         raise mistake
-    if not is_unexpected(error):
+    journal = journal_of(ctx)
+    if not is_unexpected(error) or journal.is_answer(error):
         return
     call = ctx.scope.get(AGENT_CALL)
     if call is not None:
@@ -222,7 +226,7 @@ def note_failure(
             raise error
         call.failures[ctx.path] = error
     text = f"{what} failed at {ctx.path} ({follows})"
-    log_failure(text, error, mask_of(journal_of(ctx), ctx.path), logging.WARNING)
+    log_failure(text, error, mask_of(journal, ctx.path), logging.WARNING)
 
 
 def failure_at(ctx: Context, *, keep: bool = True) -> Exception | None:

@@ -3,7 +3,6 @@ one line and an exit code."""
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
@@ -174,13 +173,12 @@ class _WrongUsage(Protocol):
 
 def _report(error: Exception) -> int:
     """Report an error in one line; return 2 for wrong usage, 1 for anything else."""
-    if os.environ.get(_DEBUG, "") not in ("", "0"):
-        write("".join(traceback.format_exception(error)), sys.stderr)
-    if isinstance(error, ZigguratError):
+    debug, ours = os.environ.get(_DEBUG, "") not in ("", "0"), isinstance(error, ZigguratError)
+    shown = (debug or not ours) and show_mistake(error, whole=debug)
+    if ours:
         note(str(error) or type(error).__name__)
     else:
-        show_mistake(error)
-        note(f"{described(error)} (set {_DEBUG}=1 to see where)")
+        note(described(error) if shown else f"{described(error)} (set {_DEBUG}=1 to see where)")
     return 2 if isinstance(error, CallerError) else 1
 
 

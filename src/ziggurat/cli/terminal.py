@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-from ziggurat.core.failures import is_expected, traced_in_users_code
+from ziggurat.core.failures import is_expected, place_of, traced_in_users_code
+from ziggurat.core.log import traced
 from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.messages.formatting import duration
 from ziggurat.middleware.secrets import without_keys
@@ -28,11 +29,15 @@ def note(text: str) -> None:
     write(f"ziggurat: {text}", sys.stderr)
 
 
-def show_mistake(error: BaseException) -> None:
-    """Write the traceback of an error in the user's code, from its first frame there on; nothing of any other error."""
-    trace = "" if is_expected(error) else traced_in_users_code(error)
+def show_mistake(error: BaseException, *, whole: bool = False) -> bool:
+    """Write the traceback of an error in the user's code, from its first frame there on; nothing of any other error.
+
+    The traceback of any error is written `whole` on request. Return whether there is one.
+    """
+    trace = traced(error) if whole else "" if is_expected(error) else traced_in_users_code(error)
     if trace:
         write(without_keys(trace), sys.stderr)
+    return bool(trace)
 
 
 def write_json(document: str | bytes, file: TextIO | None = None) -> None:
@@ -87,7 +92,10 @@ def shell_word(text: str) -> str:
 
 
 class _WarningMessages(logging.Handler):
-    """Writes warnings of the library as messages of the program, but no failed runs that the command reports."""
+    """Writes warnings of the library as messages of the program, with the place of an error in the user's code.
+
+    Failed runs that the command reports are left out.
+    """
 
     def __init__(self, *, reports_runs: bool) -> None:
         super().__init__(logging.WARNING)
@@ -95,7 +103,8 @@ class _WarningMessages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if not (self._reports_runs and record.levelno == logging.ERROR and hasattr(record, "failure")):
-            note(record.getMessage())
+            place = "" if record.exc_info is None or record.exc_info[1] is None else place_of(record.exc_info[1])
+            note(f"{record.getMessage()} (at {place})" if place else record.getMessage())
 
 
 def report_logs(*, reports_runs: bool) -> None:

@@ -32,12 +32,14 @@ from ziggurat.core.tasks import closed
 A = TypeVarTuple("A")
 T = TypeVar("T")
 R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
 
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
 _MOST_CAUSES = 10
 _MARK = "_mistake"  # the attribute of an error that is a mistake; not recorded with it, as a failure says it itself
+_FAULT = "_fault"  # that of an error of ours for what code did by accident, which has no error of its own
 
 NO_OUTCOMES = (CallerError, JournalError)
 """Errors that are no outcome of a call: the run is not to go on with them."""
@@ -45,8 +47,21 @@ NO_OUTCOMES = (CallerError, JournalError)
 
 def is_unexpected(error: BaseException) -> bool:
     """Return whether an error was raised by accident: by the code of a tool, hook or model, or by a provider."""
-    ours = isinstance(error, (ZigguratError, Suspend))
-    return not ours or isinstance(error, (ModelError, ForeignError))
+    failure = original_of(error)
+    ours = isinstance(failure, (ZigguratError, Suspend))
+    by_provider = isinstance(failure, (ModelError, ForeignError))
+    return not ours or by_provider or _replaces(failure) or fact_of(failure, _FAULT, bool) is True
+
+
+def _replaces(error: BaseException) -> bool:
+    """Return whether an error of ours stands for one that would have ended the program, such as SystemExit."""
+    return isinstance(error, ServiceError) and not isinstance(error.__cause__, (Exception, Suspend, type(None)))
+
+
+def as_fault(error: E) -> E:
+    """Mark an error of ours as unexpected, such as that of a tool whose result cannot be read, and return it."""
+    attach(error, _FAULT, True)
+    return error
 
 
 def note_mistake(error: Exception) -> None:
@@ -118,15 +133,19 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def place_of(error: BaseException) -> str:
-    """Return where the user's code raised an error or its cause, as ``file:line in function``; empty if it did not."""
+    """Return where the user's code raised an error or its cause, as ``file:line in function``; empty if it did not.
+
+    An error that is not expected, such as one of a library that got wrong arguments, also has a place elsewhere.
+    """
     recorded = fact_of(error, "recorded_place", str)
     if recorded is not None:
         return recorded
     each: BaseException | None = error
+    anywhere = not is_expected(error)
     for _ in range(_MOST_CAUSES):
         if each is None:
             break
-        place = _place_in(each.__traceback__, anywhere=not isinstance(each, ZigguratError))
+        place = _place_in(each.__traceback__, anywhere=anywhere and not isinstance(each, ZigguratError))
         if place:
             return place
         each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
@@ -217,7 +236,8 @@ def is_expected(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_expected, error.exceptions))
     failure = original_of(error)
-    return mistake_in(error) is None and (isinstance(failure, (ServiceError, JournalError)) or is_transient(failure))
+    of_the_world = isinstance(failure, (ServiceError, JournalError)) and not _replaces(failure)
+    return mistake_in(error) is None and (of_the_world or is_transient(failure))
 
 
 def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = ERROR) -> None:

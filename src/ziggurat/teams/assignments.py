@@ -1,7 +1,7 @@
 """Assignments: the members of a team that work in the background, each under a handle that outlives the process."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -9,6 +9,7 @@ from msgspec import Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import program_at
 from ziggurat.calls.enter import enter
+from ziggurat.calls.hooks import note_failure
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, RecordEnds, Suspend, ToolError, described
@@ -151,7 +152,7 @@ class Assignments:
                 task.result()  # raises what ends the run, such as a record that cannot be stored
         return run
 
-    async def _waiting(self, pending: Sequence[Any] = (), handles: Iterable[str] | None = None) -> tuple[Any, ...]:
+    async def _waiting(self, pending: Sequence[Any] = (), handles: Sequence[str] | None = None) -> tuple[Any, ...]:
         """Wait until assignments have ended or wait for a person; return what is waited for."""
         chosen = [task for each in handles or self._tasks if (task := self._tasks[each]) is not None]
         if chosen:
@@ -166,7 +167,7 @@ class Assignments:
                 items |= {item.id: item for item in waits}
         return tuple(items.values())
 
-    def reports(self, handles: Iterable[str] | None = None) -> list[Report]:
+    def reports(self, handles: Sequence[str] | None = None) -> list[Report]:
         """Return how far some or all are, in the order in which they were started."""
         chosen = self._tasks.keys() if handles is None else {*handles}
         return [self._report(handle) for handle in self._tasks if handle in chosen]
@@ -201,4 +202,5 @@ async def _work(member: Runnable, task: str, at: Context) -> _Outcome:
             error = as_failure(raised)
             if ends_run(error):
                 raise error  # noqa: B904 - it has its cause already
+            note_failure(error, f"the member {member.name}", branch, "the team learns of it")
             return error

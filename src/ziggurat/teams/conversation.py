@@ -10,6 +10,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL, program_at
 from ziggurat.calls.enter import enter
 from ziggurat.calls.gather import settled_until
+from ziggurat.calls.hooks import note_failure
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import described, fact_of
@@ -17,7 +18,7 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Choice, Conversation, Transcript, add_without_repeats
-from ziggurat.messages.message import Message, assistant, indented, mended
+from ziggurat.messages.message import Message, assistant, indented
 from ziggurat.teams.visibility import View, Views, note, signed
 
 FAILED = "could not answer"
@@ -78,9 +79,15 @@ class TeamConversation:
         return run
 
     async def round(
-        self, turns: Sequence[MemberTurn], at: Context, *, limit: int | None = None, until: int | None = None
+        self,
+        turns: Sequence[MemberTurn],
+        at: Context,
+        *,
+        limit: int | None = None,
+        until: int | None = None,
+        required: bool = False,
     ) -> list[AgentRun | Exception | None]:
-        """Let members speak at the same time, and add their turns in the order given."""
+        """Let members speak at the same time, and add their turns in the order given; one must answer if `required`."""
         outcomes = await self.speak(turns, at, limit=limit, until=until)
         for turn, outcome in zip(turns, outcomes, strict=True):
             if isinstance(outcome, AgentRun):
@@ -92,16 +99,18 @@ class TeamConversation:
         for turn, outcome in zip(turns, judged, strict=True):
             if isinstance(outcome, Exception):
                 self.tell(turn.member.name, f"{turn.member.name} {FAILED}: {described(outcome)}")
+        if required:
+            self.require_an_answer([turn.member.name for turn in turns], judged)
+        self.log_failures(turns, judged, at)
         return judged
 
     async def speak_all(
         self, members: Sequence[Runnable], prompt: str, at: Context, *, limit: int | None
     ) -> dict[str, AgentRun]:
         """Let all members speak at the same time; return the runs of those that have answered, at least one."""
-        outcomes = await self.round([await self.turn_of(each, prompt) for each in members], at, limit=limit)
-        names = [each.name for each in members]
-        self.require_an_answer(names, outcomes)
-        return {name: run for name, run in zip(names, outcomes, strict=True) if isinstance(run, AgentRun)}
+        turns = [await self.turn_of(each, prompt) for each in members]
+        outcomes = zip(members, await self.round(turns, at, limit=limit, required=True), strict=True)
+        return {member.name: run for member, run in outcomes if isinstance(run, AgentRun)}
 
     async def ask(self, member: Runnable, prompt: str, at: Context) -> str:
         """Return the answer of a member to a prompt of the team; neither is a part of the conversation."""
@@ -142,10 +151,18 @@ class TeamConversation:
         annotate(first, [f"{name} failed, too: {described(each)}" for name, each in others])
         raise first
 
+    def log_failures(
+        self, turns: Sequence[MemberTurn], outcomes: Sequence[AgentRun | Exception | None], at: Context
+    ) -> None:
+        """Log the unexpected errors of members that the team goes on without."""
+        for turn, outcome in zip(turns, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                note_failure(outcome, f"the member {turn.member.name}", at, "the team goes on without it")
+
     def tell(self, source: str, *entries: str) -> None:
         """Add a message of the team itself, which all members see; `source` is the member that it is about."""
         text = "\n".join(map(indented, entries))  # a part of one may be a member's own words
-        self.messages.append(note(mended(text), source))
+        self.messages.append(note(text, source))
 
     def repeat(self, member: str, run: AgentRun) -> AgentRun:
         """Return the run of the team, whose answer is one that a member has given before."""

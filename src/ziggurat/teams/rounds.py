@@ -322,6 +322,7 @@ async def _scores(
     pairs = [(judge, name) for judge in runs for name in runs if judge != name]
     turns = [MemberTurn(members[judge], (*asked[judge], prompts[name])) for judge, name in pairs]
     outcomes = await conversation.speak(turns, at, limit=limit)
+    conversation.log_failures(turns, outcomes, at)
     marks: dict[str, list[float]] = {name: [] for name in runs}
     for (_, name), outcome in zip(pairs, outcomes, strict=True):
         if isinstance(outcome, AgentRun):  # a member that fails gives no score

@@ -11,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.conversation import KNOWN, Choice, MemberView, SeenBy, Transcript, cut, speaker_of, view_of
-from ziggurat.messages.message import Message, Text
+from ziggurat.messages.message import Message, Text, mended
 from ziggurat.messages.validation import SENDABLE, validate
 from ziggurat.runs.session_writer import SESSION_WRITER
 
@@ -41,7 +41,7 @@ def signed(message: Message, member: str) -> Message:
 
 def note(text: str, source: str | None = None) -> Message:
     """Return a message of a team itself; `source` is the member that it is about."""
-    return Message("user", (Text(text),), source, "runtime")
+    return Message("user", (Text(mended(text)),), source, "runtime")
 
 
 def speakers_of(messages: Iterable[Message]) -> list[str | None]:

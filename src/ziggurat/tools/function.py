@@ -7,7 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ziggurat.core.context import Context, Key
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, NotRepeatable, ToolError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, NotRepeatable
 from ziggurat.core.service import EFFECT, NAME, Fact, Service, rewrapped
 from ziggurat.core.settings import Decorated, NonNegativeInt, Seconds, checked
 from ziggurat.journal.entries import Returned
@@ -18,7 +18,7 @@ from ziggurat.messages.model import NORMALIZE, SPEC, Effect, Interrupted, ToolSp
 from ziggurat.tools.guarded_call import Frozen, run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions, known
-from ziggurat.tools.results import MAX_RESULT, ended_by, result_of
+from ziggurat.tools.results import MAX_RESULT, broken, ended_by, result_of
 from ziggurat.tools.signature import RawSchema, Signature
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class FunctionTool(Generic[F_co]):
             if not (wrong is None or isinstance(wrong, str)):
                 name = getattr(validator, "__name__", "a validator")
                 kind = type(wrong).__name__
-                raise ToolError(f"{name} must return what is wrong with the arguments, or None; it returned a {kind}")
+                text = f"{name} must return what is wrong with the arguments, or None; it returned a {kind}"
+                raise broken(text)
 
     def __call__(
         self, call: ToolCall = _ABSENT, ctx: Context = _ABSENT, /, **named: Any
@@ -178,9 +179,8 @@ class FunctionTool(Generic[F_co]):
             async for piece in stream:
                 result = result_of(piece, call)
                 if not isinstance(result.content, str):
-                    raise ToolError(
-                        f"{call.name} yielded parts; only text can be streamed in pieces; return them instead"
-                    )
+                    text = f"{call.name} yielded parts; only text can be streamed in pieces; return them instead"
+                    raise broken(text)
                 text = result.content if filters is None else await filters(result.content, ctx)
                 pieces.append(text)
                 size += len(text)

@@ -14,6 +14,7 @@ from ziggurat.core import errors
 from ziggurat.core.codec import MAX_DEPTH, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError, ToolErrorKind
+from ziggurat.core.failures import as_fault
 from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
 from ziggurat.messages.message import Audio, File, Image, Text, ToolCall, ToolResult, mended
@@ -52,7 +53,8 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
         return ToolResult(call.id, call.name, _json(value, call), None, call.name)
     try:
         return _encode_value(value, call)
-    except Exception:
+    except Exception as error:
+        as_fault(error)
         raise
     except BaseException as error:  # the value's own code, such as its encoder, may raise anything
         raise ToolError(
@@ -194,13 +196,18 @@ def ended_by(error: BaseException) -> ToolError:
     return ToolError(f"the tool raised an exception that would end the program: {text_of_error(error)}")
 
 
+def broken(text: str) -> ToolError:
+    """Return the error for a tool that does not do as tools must, which is logged as unexpected."""
+    return as_fault(ToolError(text))
+
+
 def presentable(error: BaseException) -> BaseException:
     """Return the error, or a ToolError in its place if its class raises when inspected."""
     try:
         isinstance(error, errors.ZigguratError)
         str(type(error).__name__)
     except BaseException:  # noqa: BLE001 - the error's own code may raise anything
-        return ToolError("the tool raised an error that cannot be read")
+        return broken("the tool raised an error that cannot be read")
     return error
 
 
