@@ -263,7 +263,7 @@ def test_an_error_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> 
 
 def _yields_parts() -> Any:
     async def parts() -> Any:
-        yield Image("image/png", b"x")
+        yield Image(b"x", "image/png")
 
     return tool(name="work")(parts)
 

@@ -43,6 +43,27 @@ def test_tracebacks_are_shown_only_when_asked_for(ziggurat: Command, monkeypatch
     assert ended.code == 2
 
 
+def test_an_error_of_the_users_code_is_shown_once(tmp_path: Path) -> None:
+    def run(**variables: str) -> subprocess.CompletedProcess[str]:
+        command = (*PROGRAM, "run", "--store", "memory:", "--agent", f"{file}:agent", "x")
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables})
+
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from ziggurat import Agent\nfrom ziggurat.messages import tool_call\n"
+        "from ziggurat.testing import ScriptedModel\n\n"
+        "def look() -> str:\n    raise KeyError('missing')\n\n"
+        "agent = Agent(ScriptedModel(tool_call('look'), 'done'), tools=[look])\n"
+    )
+    ended = run(ZIGGURAT_DEBUG="")
+    assert (ended.returncode, ended.stderr.count("Traceback")) == (0, 0)
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("ziggurat: ")]
+    assert f"(at {file}:6 in look)" in line
+    ended = run(ZIGGURAT_DEBUG="1")
+    assert (ended.returncode, ended.stderr.count("Traceback")) == (1, 1)
+    assert "ZIGGURAT_DEBUG" not in ended.stderr
+
+
 def test_without_the_extra_one_line_says_how_to_get_it() -> None:
     for missing in ("rich", "typer"):
         program = f"import sys; sys.modules[{missing!r}] = None; from ziggurat.cli.main import main; sys.exit(main())"

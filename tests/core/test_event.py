@@ -85,10 +85,25 @@ def test_a_listener_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture)
         raise ValueError("no")
 
     event = Dropped("run/x", "why")
-    with caplog.at_level(logging.ERROR, "ziggurat"):
+    with caplog.at_level(logging.WARNING, "ziggurat"):
         run(Listeners(out, [broken, broken_later, heard.append])(event))
     assert heard == out.events == [event]
     assert [record.getMessage() for record in caplog.records] == ["a listener failed on Dropped at run/x"] * 2
+    assert {record.levelno for record in caplog.records} == {logging.WARNING}
+    assert all(record.exc_text.count('File "') == 1 for record in caplog.records if record.exc_text)
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.WARNING])
+def test_the_first_error_of_a_listener_is_logged(level: int, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(event: Event) -> None:
+        raise ValueError("no")
+
+    emit = Listeners(Recorder(), [broken, broken])
+    with caplog.at_level(level, "ziggurat"):
+        for _ in range(3):
+            run(emit(Dropped("run/x", "why")))
+    later = [logging.DEBUG] * 4 if level == logging.DEBUG else []
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2 + later
 
 
 def test_events_are_frozen_and_know_their_path() -> None:

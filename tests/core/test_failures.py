@@ -1,9 +1,12 @@
 """Whose fault an error is: mistakes are marked on the error itself, whatever its class."""
 
+import json
 import logging
 import re
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ from ziggurat.core.failures import (
     mistake_in,
     note_mistake,
     noting_mistakes,
+    place_of,
 )
 from ziggurat.errors import (
     ConfigurationError,
@@ -134,6 +138,26 @@ def test_only_what_is_expected_is_logged_without_a_traceback(
     assert "\n" not in record.getMessage()
     traced = error in BY_MISTAKE or level == logging.DEBUG
     assert (bool(record.exc_text), record.exc_info is not None) == (traced, traced)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_expected_error_has_a_place_only_in_the_code_of_the_user(wrapped: bool) -> None:
+    def place(work: Callable[[], object]) -> str:
+        try:
+            work()
+        except Exception as error:
+            trace = error.__traceback__
+            raised = error.with_traceback(None if trace is None else trace.tb_next)  # without this function
+        outer = ModelError("cannot be reached", kind="connection")
+        outer.__cause__ = raised
+        return place_of(outer if wrapped else raised)
+
+    def refused() -> None:
+        raise ConnectionRefusedError("no")
+
+    assert place(partial(json.loads, "{")).endswith("in raw_decode") != wrapped
+    assert place(partial(socket.create_connection, ("127.0.0.1", 1))) == ""
+    assert place(refused).endswith("in refused")
 
 
 def breaks() -> str:

@@ -263,7 +263,7 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
             await hooked(middleware, "on_error", error, ctx)
         except BaseException as failed:
             as_failure(failed)
-            logger.exception("on_error of %s failed", middleware.name)
+            logger.warning("on_error of %s failed", middleware.name, exc_info=True)
 
 
 def wrap(service: Service[Q, R], chain: HookChain, hook: str) -> Service[Q, R]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from logging import DEBUG, WARNING
 from typing import ClassVar, Protocol
 
 from msgspec import Struct
@@ -212,21 +213,27 @@ class NestedEvents(Passing):
 
 
 class Listeners(Passing):
-    """An `Emit` that calls its listeners in the order given, whose errors it logs, then an outer `Emit`."""
+    """An `Emit` that calls its listeners in the order given, then an outer `Emit`.
+
+    It logs the first error of each; the later ones only where `DEBUG` is logged.
+    """
 
     def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
         super().__init__(outer)
         self.listeners = tuple([each.for_run() if isinstance(each, PerRun) else each for each in listeners])
+        self._failed: set[int] = set()
 
     async def __call__(self, event: Event, /) -> None:
-        for listener in self.listeners:
+        for number, listener in enumerate(self.listeners):
             try:
                 waiting = listener(event)
                 if waiting is not None and isinstance(waiting, Awaitable):
                     await waiting
             except BaseException as error:  # a failing listener must not affect the run
                 as_failure(error)
-                logger.exception("a listener failed on %s at %s", type(event).__name__, event.path)
+                level = DEBUG if number in self._failed else WARNING
+                self._failed.add(number)
+                logger.log(level, "a listener failed on %s at %s", type(event).__name__, event.path, exc_info=True)
         await self.outer(event)
 
     def listens(self, kind: type[Event], /) -> bool:

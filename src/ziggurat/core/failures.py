@@ -1,8 +1,8 @@
 """Failures: whose fault an error is, where it was raised, what it has cost, and its line in the log."""
 
+import logging
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from logging import DEBUG, ERROR
 from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
@@ -26,7 +26,7 @@ from ziggurat.core.errors import (
     original_of,
     type_name_of,
 )
-from ziggurat.core.log import logger, traced
+from ziggurat.core.log import OWN, logged_trace, logger, traced
 from ziggurat.core.tasks import closed
 
 A = TypeVarTuple("A")
@@ -35,7 +35,6 @@ R = TypeVar("R")
 E = TypeVar("E", bound=BaseException)
 
 
-_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
 _MOST_CAUSES = 10
 _MARK = "_mistake"  # the attribute of an error that is a mistake; not recorded with it, as a failure says it itself
@@ -160,14 +159,14 @@ def _place_in(trace: TracebackType | None, *, anywhere: bool) -> str:
         place = f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"
         if _is_users(code.co_filename):
             own = place
-        elif not code.co_filename.startswith(_OWN):
+        elif not code.co_filename.startswith(OWN):
             other = place
         trace = trace.tb_next
     return own or (other if anywhere else "")
 
 
 def _is_users(file: str) -> bool:
-    return not file.startswith((_OWN, _LIBRARIES, "<frozen")) and "site-packages" not in file
+    return not file.startswith((OWN, _LIBRARIES, "<frozen")) and "site-packages" not in file
 
 
 def traced_in_users_code(error: BaseException) -> str:
@@ -189,7 +188,7 @@ def without_own_frames(error: BaseException) -> None:
         frames = []
         trace = each.__traceback__
         while trace is not None:
-            if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+            if not trace.tb_frame.f_code.co_filename.startswith(OWN):
                 frames.append(trace)
             trace = trace.tb_next
         trimmed: TracebackType | None = None
@@ -240,18 +239,15 @@ def is_expected(error: BaseException) -> bool:
     return mistake_in(error) is None and (of_the_world or is_transient(failure))
 
 
-def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = ERROR) -> None:
-    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged.
-
-    The frames of Ziggurat above the last one of other code are left out, unless `DEBUG` is logged.
-    """
+def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = logging.ERROR) -> None:
+    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged."""
     if not logger.isEnabledFor(level):
         return
     line = f"{text}: {described(error)}"
     kind = {"failure": type_name_of(error)}
     record = logger.makeRecord(logger.name, level, __file__, 0, masked(line), (), None, extra=kind)
-    if not is_expected(error) or logger.isEnabledFor(DEBUG):
-        trace = traced(error, without=None if logger.isEnabledFor(DEBUG) else _OWN)
+    if not is_expected(error) or logger.isEnabledFor(logging.DEBUG):
+        trace = logged_trace(error)
         record.exc_text = masked(trace)
         if record.exc_text == trace:  # otherwise handlers would find the secret in the error itself
             record.exc_info = (type(error), error, error.__traceback__)

@@ -1,9 +1,13 @@
 """The logger of this package, whose records hold nothing that a terminal obeys or a reader of the log could miss."""
 
 import logging
+import os
 import traceback
 
 from ziggurat.core.visible import visible, visible_line
+
+OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
+"""The folder of this package."""
 
 
 def _make_visible(record: logging.LogRecord) -> bool:
@@ -15,10 +19,18 @@ def _make_visible(record: logging.LogRecord) -> bool:
     if (shown := visible_line(message)) != message:
         record.msg, record.args = shown, ()
     if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
-        record.exc_text = traced(record.exc_info[1])
+        record.exc_text = logged_trace(record.exc_info[1])
     if record.exc_text:
         record.exc_text = "  " + visible(record.exc_text).rstrip().replace("\n", "\n  ")
     return True
+
+
+def logged_trace(error: BaseException) -> str:
+    """Return the traceback of an error as it is logged: without the frames of Ziggurat that lead to other code.
+
+    It is complete where `DEBUG` is logged.
+    """
+    return traced(error, without=None if logger.isEnabledFor(logging.DEBUG) else OWN)
 
 
 def traced(error: BaseException, without: str | None = None) -> str:

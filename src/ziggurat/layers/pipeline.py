@@ -226,4 +226,4 @@ async def _show(look: Look, what: object, ctx: Context) -> None:
             await seen
     except Exception:
         name = getattr(look, "__name__", "function")
-        logger.exception("a tap (%s) failed at %s; the call goes on", name, ctx.path)
+        logger.warning("a tap (%s) failed at %s; the call goes on", name, ctx.path, exc_info=True)
