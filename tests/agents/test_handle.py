@@ -1,6 +1,8 @@
 """A run in the background."""
 
 import asyncio
+import gc
+import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,24 @@ async def test_it_goes_on_beside_and_has_a_result() -> None:
         await handle.cancel()
         assert (await handle.result()).stop == stops.Completed()
     assert run.text == "ab"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_an_error_that_is_raised_out_of_a_run_is_logged_if_nobody_asks_for_the_result(
+    asked: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wrong_use(ctx: Context) -> str:
+        raise ConfigurationError("not so")
+
+    handle = Agent(ScriptedModel("a"), instructions=wrong_use).start("go")
+    if asked:
+        with pytest.raises(ConfigurationError):
+            await handle.result()
+    await turns(20)
+    del handle
+    gc.collect()
+    lines = [(record.name, record.levelno, "not so" in record.getMessage()) for record in caplog.records]
+    assert lines == ([] if asked else [("ziggurat", logging.ERROR, True)])
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 5])

@@ -12,9 +12,8 @@ from ziggurat.core.verbs import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
 from ziggurat.messages.prompts import Prompt, user_messages
-from ziggurat.runs import sending
+from ziggurat.runs import drive, sending
 from ziggurat.runs.control import RunControl, SteeringAct
-from ziggurat.runs.drive import partial_of
 from ziggurat.runs.options import Environment
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ class RunHandle(Generic[Out]):
         self._control: RunControl | None = None  # of the run while it is driven by this handle
         self._task: asyncio.Task[AgentRun] | None = None
         self._begun = self._cancelled = self._at_once = False
+        self._error: BaseException | None = None  # that nobody knows of
         self._count = self._seen = 0  # entries when it began to wait for people, and the last item seen in its inbox
         if driving is not None:
             try:
@@ -59,10 +59,15 @@ class RunHandle(Generic[Out]):
             except RuntimeError:
                 raise ConfigurationError("start() needs a running event loop; from other code use run_sync()") from None
             self._control = driving.control
-            self._task = self._loop.create_task(self._drive(driving, again=False))
+            self._task = self._begin_task(driving, again=False)
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
+
+    def __del__(self) -> None:
+        """Log the error of a run whose result nobody has asked for."""
+        if self._error is not None:
+            drive.log_raised(self._error, self.id)
 
     if not TYPE_CHECKING:  # type checkers already reject `await handle`
 
@@ -78,6 +83,14 @@ class RunHandle(Generic[Out]):
             raise AttributeError(f"a RunHandle has no attribute {name!r}{hint}")
 
     # -- driving -------------------------------------------------------------------------------------------------
+
+    def _begin_task(self, driving: Driving, *, again: bool) -> "asyncio.Task[AgentRun]":
+        task = asyncio.get_running_loop().create_task(self._drive(driving, again=again))
+        task.add_done_callback(self._note_error)
+        return task
+
+    def _note_error(self, task: "asyncio.Task[AgentRun]") -> None:
+        self._error = None if task.cancelled() else task.exception()
 
     async def _drive(self, driving: Driving, *, again: bool) -> AgentRun:
         assert self._task is not None
@@ -119,7 +132,7 @@ class RunHandle(Generic[Out]):
         except asyncio.CancelledError as error:
             if not self._cancelled:
                 raise
-            partial = partial_of(error)  # None if its record was still being opened
+            partial = drive.partial_of(error)  # None if its record was still being opened
             return driving.unbegun if partial is None else partial
         finally:
             self._control = None
@@ -157,14 +170,18 @@ class RunHandle(Generic[Out]):
         """
         if self._driving is None or self._task is None:
             return await self._follow()
-        run = await asyncio.shield(self._task)
-        waits = self._task.done() and not self._driving.joined and isinstance(run.stop, stops.Suspended)
-        if waits and await self._went_on():
-            if self._task.done():  # no other caller was quicker
-                self._control = self._opener.control(self._newest)
-                self._task = asyncio.get_running_loop().create_task(self._drive(self._driving, again=True))
+        try:
             run = await asyncio.shield(self._task)
-        return run
+            waits = self._task.done() and not self._driving.joined and isinstance(run.stop, stops.Suspended)
+            if waits and await self._went_on():
+                if self._task.done():  # no other caller was quicker
+                    self._control = self._opener.control(self._newest)
+                    self._task = self._begin_task(self._driving, again=True)
+                run = await asyncio.shield(self._task)
+            return run
+        finally:
+            if self._task.done():
+                self._error = None
 
     async def _went_on(self) -> bool:
         """Return whether something was decided on or posted since the run began to wait for people."""

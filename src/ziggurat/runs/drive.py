@@ -222,6 +222,11 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
     failures.without_own_frames(failure)
 
 
+def log_raised(error: BaseException, run_id: str) -> None:
+    """Log an error that was raised out of a run to nobody."""
+    failures.log_failure(f"the run {run_id} has ended", error, mask_of(LocalJournal(), ""))
+
+
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     stop, run = stops.stop_of(error), fact_of(error, "partial", AgentRun)
     if opening.journal.cancelled and isinstance(stop, stops.Suspended):
