@@ -1,6 +1,8 @@
 """Flows: typed functions with all verbs of an agent; the agents in them; what can be no flow."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -315,3 +317,28 @@ async def test_a_flow_that_stops_on_the_way_has_counted_its_steps(stop: str) -> 
     assert stops.status_of(run.stop) == stop
     assert run.steps == (3 if stop == "Suspended" else 2)
     assert (await work.run(run_id="r")).steps == (await work.replay("r")).steps == run.steps
+
+
+class Point(Struct):
+    x: int
+
+
+@pytest.mark.parametrize(("returned", "why"), [("seven", "integer, got 'seven'"), (object(), "written as JSON")])
+@pytest.mark.parametrize("annotation", [int, list[int], Point])
+async def test_what_does_not_fit_the_type_of_a_flow_is_said_once(returned: Any, why: str, annotation: Any) -> None:
+    async def made() -> Any:
+        return {int: returned, Point: Point(returned)}.get(annotation, [returned])
+
+    async def taking(value: Any) -> str:
+        return "taken"
+
+    made.__annotations__["return"] = taking.__annotations__["value"] = annotation
+    value = await made()
+    calls: list[Callable[[], Any]] = (
+        [flow(made).run] if isinstance(value, str) else [flow(made).run, partial(flow(taking).run, value)]
+    )
+    for call in calls:  # a text would be read as JSON
+        with pytest.raises(ConfigurationError) as caught:
+            await call()
+        assert str(caught.value).count(why) == 1
+        assert ("recorded" in str(caught.value)) == (why == "written as JSON")

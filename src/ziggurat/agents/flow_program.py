@@ -107,8 +107,9 @@ class FlowProgram(Struct, eq=False):
         try:
             return canonical(self.returns.given(output)).decode()
         except ConfigurationError as error:
+            why = str(error).removeprefix(f"{self.returns.name}: ")
             raise ConfigurationError(
-                f"the flow {self.parts.name} returned {output!r:.200}, which is not what it is annotated with: {error}"
+                f"the flow {self.parts.name} returned {output!r:.200}, which is not what it is annotated with: {why}"
             ) from error
 
     def __repr__(self) -> str:

@@ -149,9 +149,14 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         except ConfigurationError as error:
             try:
                 data = plain(value)
+            except (TypeError, ValueError):
+                raise error from None  # it says that the value has no JSON
+            try:
                 other = self.restore(data)
+            except msgspec.ValidationError as misfit:
+                raise ConfigurationError(self._explain(misfit, data)) from error
             except (TypeError, ValueError) as misfit:
-                raise ConfigurationError(f"{misfit} ({error})") from error
+                raise ConfigurationError(str(misfit)) from error
             if type(other) is type(value):
                 raise
             return self.recorded(other, data)
