@@ -102,6 +102,14 @@ def test_what_a_call_may_cost_is_reserved_and_then_replaced_by_what_it_cost() ->
     spending.admit(request(max_tokens=600), root())
 
 
+@pytest.mark.parametrize(("budget", "words"), [(Budget(tokens=1000), "next call"), (Budget(requests=1), "reached")])
+async def test_a_limit_is_called_reached_only_if_all_of_it_is_used(budget: Budget, words: str) -> None:
+    agent = Agent(ScriptedModel(tool_call("nothing"), "done"), budget=budget)
+    run = await agent.run("go")
+    assert isinstance(run.stop, stops.BudgetExceeded)
+    assert words in (run.error or "")
+
+
 def test_a_reply_of_unknown_length_is_assumed() -> None:
     with pytest.raises(LimitExceeded):
         Spending(Budget(tokens=ASSUMED_OUTPUT)).admit(request(), root())

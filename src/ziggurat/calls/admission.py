@@ -58,9 +58,7 @@ class _Meter:
 
     def check(self, need: float) -> None:
         if self.spent + self.reserved + need > self.limit:
-            kind, limit, used = self.kind, self.limit, self.spent
-            text = f"the {kind} limit of {limit:g} does not allow the next call ({used:g} used)"
-            raise LimitExceeded(kind, limit, used, text)
+            raise LimitExceeded(self.kind, self.limit, self.spent)
 
 
 class Spending:

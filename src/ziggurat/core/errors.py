@@ -249,8 +249,9 @@ class LimitExceeded(ServiceError):
         transient: bool | None = None,
         retry_after: float | None = None,
     ) -> None:
+        how = "is reached" if used >= limit else "does not allow the next call, which may need more than is left"
         super().__init__(
-            message or f"the {kind} limit of {limit:g} is reached ({used:g} used)",
+            message or f"the {kind} limit of {limit:g} {how} ({used:g} used)",
             transient=transient,
             retry_after=retry_after,
         )
