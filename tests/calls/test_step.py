@@ -235,7 +235,7 @@ def test_what_has_changed_on_resume_is_found_with_its_place() -> None:
     run = reader.run_sync()
     fails.clear()
     asked[:] = ["a", "c"]
-    with pytest.raises(JournalMismatch, match=r"^reader/fetch#2:"):
+    with pytest.raises(JournalMismatch, match=r"^reader/fetch#2: .*fetch\('c'\)"):
         again(reader, run)
     asked[:] = ["a"]
     seen: list[Event] = []

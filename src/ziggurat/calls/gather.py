@@ -119,6 +119,9 @@ class _Size(Struct, frozen=True):
     needed: int | None
     must_match = True
 
+    def __repr__(self) -> str:
+        return f"{self.parts} parts" if self.needed is None else f"{self.needed} of {self.parts} parts"
+
 
 class _Group:
     """Parts that run at the same time until so many have succeeded; if it `settles`, those that failed have results."""

@@ -75,6 +75,10 @@ class Arguments(Struct, eq=False):
                 ) from error
         return self._digest
 
+    def __repr__(self) -> str:
+        given = [f"{each!r}" for each in self.args] + [f"{name}={each!r}" for name, each in self.kwargs.items()]
+        return f"{self.step.name}({', '.join(given)})"
+
 
 class Step(Generic[P, R]):
     """A function whose result is recorded, made by `step`; calling it returns a coroutine, as before."""

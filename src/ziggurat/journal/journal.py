@@ -212,7 +212,10 @@ class LocalJournal(RunRecord):
             recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
             current = fingerprint(request)
             if binding and recorded != current:
-                raise self.refuse(f"{ctx.path}: {name} was called with another request: resume with the code as it was")
+                raise self.refuse(
+                    f"{ctx.path}: the code calls {request!r:.200}, and the record has {name} with another request "
+                    "there: resume with the code as it was"
+                )
             own: tuple[str, str, str] | None = None  # what differs, how it was, and how it is now
             if recorded != current and hasattr(request, "compared"):
                 own = request.compared(self.compared_with, ctx.path, recorded)
