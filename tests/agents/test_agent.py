@@ -19,10 +19,12 @@ from ziggurat import (
     Middleware,
     ModelResponse,
     ModelSettings,
+    Rule,
     Toolbox,
     ToolCall,
     ToolResult,
     stack,
+    stop_when,
     tool,
     user,
 )
@@ -84,6 +86,10 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, instructions=3), "instructions"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, instructions=lambda: "Hi."), r"instructions.*\(ctx\)"),  # type: ignore[arg-type, misc]
         (lambda: Agent(MODEL, output_validator=lambda answer: answer), "answer, ctx"),  # type: ignore[arg-type, misc]
+        (lambda: Approvals("pay", approver=lambda: None), "approver"),  # type: ignore[arg-type, misc]
+        (lambda: Rule("pay", when=lambda: True), "when"),  # type: ignore[arg-type, misc]
+        (lambda: stop_when(lambda progress, ctx: True), "condition"),  # type: ignore[arg-type, misc]
+        (lambda: Agent(MODEL).run_sync("go", listeners=[lambda: None]), "listeners"),  # type: ignore[list-item, misc]
         (lambda: Agent(MODEL, tools=[[echo]]), r"write \*"),  # type: ignore[list-item]
         (lambda: Agent(MODEL, budget=100), "Budget"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, approvals="*"), "Approvals"),  # type: ignore[call-overload]

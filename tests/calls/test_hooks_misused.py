@@ -71,6 +71,13 @@ async def test_a_hook_that_is_not_async_is_named(hook: str) -> None:
         await agent.run("go", listeners=[lambda event: None])
 
 
+@pytest.mark.parametrize("hook", [*PASSES, "on_record"])
+def test_a_hook_that_cannot_be_called_is_named_with_its_parameters(hook: str) -> None:
+    for wrong_one in (lambda self: None, lambda self, *, ctx: None, lambda self, a, b, c, d: None):
+        with pytest.raises(ConfigurationError, match=rf"{hook} of Odd takes \(self"):
+            type("Odd", (Middleware,), {hook: wrong_one})
+
+
 def test_a_method_that_is_misspelt_is_no_hook_in_silence() -> None:
     async def method(self: Middleware, *arguments: object) -> None: ...
 

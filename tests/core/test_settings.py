@@ -362,11 +362,13 @@ NOT_ONE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("function", ONE)
-def test_a_protocol_of_one_argument_allows_what_can_be_called_with_one(function: str) -> None:
+def test_a_protocol_or_function_of_one_argument_allows_what_can_be_called_with_one(function: str) -> None:
     assert allows(Unknown, ONE[function]) == (function != "class")
+    assert allows(Callable[[object], bool], ONE[function])
 
 
 @pytest.mark.parametrize("function", NOT_ONE)
-def test_a_protocol_of_one_argument_refuses_all_else(function: str) -> None:
+def test_a_protocol_or_function_of_one_argument_refuses_all_else(function: str) -> None:
     assert not allows(Unknown, NOT_ONE[function])
-    assert allows(Callable[[object], bool], NOT_ONE[function])
+    assert not allows(Callable[[object], bool], NOT_ONE[function])
+    assert allows(Callable[..., bool], NOT_ONE[function])

@@ -82,7 +82,7 @@ def test_what_is_no_layer_is_refused_where_it_is_given() -> None:
         everywhere()
     with pytest.raises(ConfigurationError, match="model"):
         everywhere(model=retry(attempts=2))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="layers"):
+    with pytest.raises(ConfigurationError, match="function of 1 argument"):
         everywhere(model=[service])  # type: ignore[list-item]
 
 

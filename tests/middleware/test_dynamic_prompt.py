@@ -24,7 +24,7 @@ async def test_none_leaves_them_and_the_function_may_be_async() -> None:
 
 
 async def test_mistakes_are_told_of() -> None:
-    with pytest.raises(ConfigurationError, match="is a function; got"):
+    with pytest.raises(ConfigurationError, match="is a function of 2 arguments; got"):
         DynamicPrompt("text")  # type: ignore[arg-type]
     agent = Agent(ScriptedModel("x"), middleware=[DynamicPrompt(lambda request, ctx: 3)])  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigurationError, match="returns text or None, got 3"):

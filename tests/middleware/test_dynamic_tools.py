@@ -76,7 +76,7 @@ async def test_a_chosen_name_that_no_tool_has_is_warned_of(caplog: pytest.LogCap
 async def test_mistakes_are_told_of() -> None:
     with pytest.raises(ConfigurationError, match="read_"):
         AllowTools("")
-    with pytest.raises(ConfigurationError, match="is a function; got"):
+    with pytest.raises(ConfigurationError, match="is a function of 2 arguments; got"):
         DynamicTools(["x"])  # type: ignore[arg-type]
     for chosen in ("read_file", None, 3):
         choose = DynamicTools(wrong(lambda request, ctx, chosen=chosen: chosen))

@@ -76,7 +76,7 @@ def test_a_guardrail_of_a_context_checks_all() -> None:
 
 
 def test_mistakes_are_told_of() -> None:
-    with pytest.raises(ConfigurationError, match="is a function; got"):
+    with pytest.raises(ConfigurationError, match="is a function of 2 arguments; got"):
         OutputGuardrail("x")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="True"):
         Agent(ScriptedModel("x"), middleware=[OutputGuardrail(lambda text, ctx: True)]).run_sync("?")  # type: ignore[arg-type,return-value]

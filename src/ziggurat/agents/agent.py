@@ -172,7 +172,6 @@ class Agent(Runnable[Out]):
             output_validator,
             checks_names=checks_names,
         )
-        self.settings.check_functions()
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         form = None if answer is None else OutputForm(answer.parameter)
         parts = agent_parts(

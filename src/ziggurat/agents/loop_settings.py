@@ -1,17 +1,17 @@
 """The settings of a loop, with the tools that are added to those of the agent in one run."""
 
 from collections.abc import Awaitable, Callable, Iterable, Set
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import OutputValidator
 from ziggurat.agents.stop import Policy, any_of, tools_in
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import Context, Key
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service, fact
-from ziggurat.core.settings import takes
 from ziggurat.core.similar import check_patterns
 from ziggurat.messages.message import ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
@@ -20,7 +20,7 @@ from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.entry import SEARCH_TOOLS, offered
 from ziggurat.tools.toolbox import TOOLS, Toolbox
 
-Instructions = str | Callable[[Context], str | Awaitable[str]] | None
+Instructions = str | Annotated[Callable[[Context], str | Awaitable[str]], Meta(title="function of (ctx)")] | None
 
 
 class LoopSettings(msgspec.Struct, frozen=True, eq=False):
@@ -40,14 +40,6 @@ class LoopSettings(msgspec.Struct, frozen=True, eq=False):
     validator: OutputValidator | None = None
     hidden: frozenset[str] = frozenset()
     checks_names: Callable[..., None] | None = None
-
-    def check_functions(self) -> None:
-        for name, given, parameters in (
-            ("instructions", self.instructions, "ctx"),
-            ("output_validator", self.validator, "answer, ctx"),
-        ):
-            if callable(given) and not takes(given, parameters.count(",") + 1):
-                raise ConfigurationError(f"Agent({name}=...) is a function of ({parameters}); got {given!r:.200}")
 
     async def with_offered(self, ctx: Context) -> "LoopSettings":
         offer = await offered(self.tools.sources, [spec.name for spec in self.specs], ctx)

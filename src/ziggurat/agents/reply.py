@@ -1,9 +1,9 @@
 """Check a model's reply, and a final answer by the validator of the user; ask again until a reply is usable."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Meta, Struct
 
 from ziggurat.agents.output import AnswerReader
 from ziggurat.calls.tool_call import not_executed
@@ -75,7 +75,7 @@ def accept_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
     )
 
 
-OutputValidator = Callable[[Any, Context], Any | Awaitable[Any]]
+OutputValidator = Annotated[Callable[[Any, Context], Any | Awaitable[Any]], Meta(title="function of (answer, ctx)")]
 """Called with a final answer; returns the value to use, None for this one, or raises ModelRetry."""
 
 

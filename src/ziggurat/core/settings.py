@@ -190,6 +190,8 @@ def _rule(annotation: Any) -> ValueRule:
             return ValueRule(words, holds=lambda value: type(value) in map(type, args) and value in args)
     if kind in _NOUNS:
         return _annotated(kind, [])
+    if kind is Callable and args and isinstance(args[0], list):
+        return _of_function(args[0])
     if kind in _FIXED:
         return ANYTHING if kind is type and any(isinstance(each, TypeVar) for each in args) else _FIXED[kind]
     if not isinstance(kind, type):
@@ -204,6 +206,14 @@ def _rule(annotation: Any) -> ValueRule:
 
 
 _known_rule: Callable[[Any], ValueRule] = lru_cache(maxsize=512)(_rule)
+
+
+def _of_function(parameters: list[Any]) -> ValueRule:
+    if any(typing.get_origin(each) is typing.Unpack for each in parameters):
+        return _FIXED[Callable]
+    count = len(parameters)
+    words = f"a function of {count} argument{'' if count == 1 else 's'}"
+    return ValueRule(words, Callable, lambda value: takes(value, count))
 
 
 def _of_protocol(kind: type) -> ValueRule:

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from inspect import iscoroutinefunction
 from typing import Annotated, Any, Protocol, cast
 
-from msgspec import UNSET, Meta, Struct
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.context import METER, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
+from ziggurat.core.settings import takes
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Rewrite, Transcript, characters
@@ -66,6 +68,10 @@ class Middleware:
         """Refuse what would never be called as a hook."""
         super().__init_subclass__(**arguments)
         for name, method in vars(cls).items():
+            own = None if name.startswith("_") else getattr(vars(Middleware).get(name), "__code__", None)
+            if own is not None and callable(method) and not takes(method, own.co_argcount):
+                parameters = ", ".join(own.co_varnames[: own.co_argcount])
+                raise ConfigurationError(f"the hook {name} of {cls.__name__} takes ({parameters})")
             if not iscoroutinefunction(method):
                 continue
             if name in ("deltas", "on_record"):
@@ -146,7 +152,9 @@ class Middleware:
 
 AnyMiddleware = Annotated[
     Middleware,
-    Meta(description="made once, as Trim(last=20); a layer goes around one service, with stack(service, layer)"),
+    msgspec.Meta(
+        description="made once, as Trim(last=20); a layer goes around one service, with stack(service, layer)"
+    ),
 ]
 
 
@@ -154,7 +162,7 @@ class ParsedAnswer(Struct, frozen=True, eq=False):
     """An answer that fits its type; the value may be None."""
 
     value: Any
-    accepted: Any = UNSET
+    accepted: Any = msgspec.UNSET
     """The JSON from which it was made, if it is no text."""
 
 
