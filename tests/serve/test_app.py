@@ -448,6 +448,30 @@ async def test_a_run_that_a_mistake_has_interrupted_shows_the_reason_and_can_be_
         assert (await server.until("r-1", "end"))["status"] == "Cancelled"
 
 
+_CHAT = {"id": "c", "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "x"}]}]}
+_SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+_ASKED: dict[str, Any] = {"threadId": "t", "runId": "g", "messages": [{"id": "1", "role": "user", "content": "x"}]}
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "stored"])
+@pytest.mark.parametrize(
+    ("path", "body", "failed"),
+    [
+        ("/ag-ui/desk", _ASKED | {"state": {}, "tools": [], "context": [], "forwardedProps": {}}, "RUN_ERROR"),
+        ("/chat/desk", _CHAT, "error"),
+        ("/a2a/desk", {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": _SAID}}, "FAILED"),
+    ],
+)
+async def test_clients_of_all_protocols_get_the_reason_of_a_mistake(
+    path: str, body: dict[str, Any], failed: str, stored: bool, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}" if stored else None
+    async with serving(served(looking(), store=store)) as server:
+        reply = await server.client.post(path, json=body)
+        assert failed in reply.text
+        assert "was not given 'desk'" in reply.text
+
+
 async def test_every_run_has_the_dependencies_of_the_server() -> None:
     with pytest.raises(ConfigurationError, match="Key"):
         served(looking(), deps={"desk": "tidy"})

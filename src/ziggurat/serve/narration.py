@@ -4,23 +4,25 @@ It is made of the record of the run, and of pieces of replies as they come. Each
 same whether it was heard live or read later, and in whatever process; so a stream goes on where it was cut.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core import event
+from ziggurat.core import event, tasks
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.path import escaped, is_beneath, is_tool_call, next_id, parent_of, step_of
 from ziggurat.journal import entries
 from ziggurat.messages import events, message as delta
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
-from ziggurat.messages.message import Message, ToolCall
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
+
+T = TypeVar("T")
 
 
 class Begin(Struct, frozen=True):
@@ -45,7 +47,7 @@ class Called(Struct, frozen=True):
 
     id: str
     step: int
-    call: ToolCall
+    call: delta.ToolCall
     path: str
     changed: bool = False
 
@@ -63,12 +65,13 @@ class Waits(Struct, frozen=True):
 
 
 class Over(Struct, frozen=True):
-    """The run has ended; it is None if it cannot be read."""
+    """The run has ended, and is None if it cannot be read; or a mistake has interrupted it, for a reason."""
 
     run: AgentRun | None
+    reason: str = ""
 
 
-Tale: TypeAlias = Begin | Piece | End | Called | Gave | Waits | Over
+Tale = Begin | Piece | End | Called | Gave | Waits | Over
 
 
 class Told(Struct, frozen=True):
@@ -90,10 +93,10 @@ def output_text(run: AgentRun | None) -> str:
     return output if isinstance(output, str) else "" if output is None else encode(output).decode()
 
 
-def error_of(run: AgentRun | None) -> str:
+def error_of(run: AgentRun | None, reason: str = "") -> str:
     """Return why a run has ended without being done, without the place in the code of the server."""
     if run is None:
-        return "the run cannot be read"
+        return reason or "the run cannot be read"
     place = "" if run.cause is None or not run.cause.place else f" (at {run.cause.place})"
     return (run.error or "").replace(place, "")
 
@@ -169,7 +172,7 @@ def _continues(whole: Texts, told: Texts) -> bool:
     return fits and all(one == other for one, other in pairs[:-1])
 
 
-def texts_of(message: Message) -> Texts:
+def texts_of(message: delta.Message) -> Texts:
     """Return the texts and thoughts of a message, those beside each other as one."""
     parts = [
         (isinstance(part, delta.Thinking), part.text)
@@ -199,7 +202,7 @@ class Narrator:
         self._said = ""  # in the last reply
         self._waiting: dict[int, PendingItem] = {}
         self._denied: set[str] = set()
-        self._calls: dict[str, ToolCall] = {}
+        self._calls: dict[str, delta.ToolCall] = {}
         self._run: AgentRun | None = None
 
     def tell(self, item: SubscribedItem) -> Iterator[Told]:
@@ -254,7 +257,7 @@ class Narrator:
             case events.ApprovalDecided(path, _, _, Deny()):
                 self._denied.add(path)
             case events.ApprovalDecided(path, _, call, Modify() as change) if path in self._calls:
-                changed = self._calls[path] = ToolCall(call.id, call.name, change.text)
+                changed = self._calls[path] = delta.ToolCall(call.id, call.name, change.text)
                 yield Called(call_id(self.run_id, path), step, changed, path, changed=True)
             case events.AgentEnded(path, run) if path == self._agent:
                 self._run = run
@@ -301,27 +304,56 @@ def _is_model(place: str) -> bool:
     return place.partition("#")[0] == "model"
 
 
+_LOOK = 0.5
+"""Seconds between looks at a run of which nothing comes, for a mistake that has interrupted it."""
+
+
+class _Interrupted(Exception):
+    """A mistake has interrupted a run."""
+
+
 async def narrate(
-    agent: Runnable[Any], run_id: str, after: int = 0, through: int = 0, *, waits: bool = False
+    agent: Runnable[Any],
+    run_id: str,
+    after: int = 0,
+    through: int = 0,
+    *,
+    waits: bool = False,
+    failures: dict[str, str] | None = None,
 ) -> AsyncGenerator[Told, None]:
-    """Yield what is told after an entry of the record, until the run has ended or waits for decisions.
+    """Yield what is told after an entry of the record, until the run has ended, waits for decisions, or a mistake has
+    interrupted it: `failures` has the reasons by the ids of runs.
 
     It is known to have gone on from all that waited up to the entry `through`.
     """
     narrator, read = Narrator(run_id, agent.name), 0
-    while True:
-        async with aclosing(agent.attach(narrator.run_id).events(after=read)) as items:
-            async for item in items:
-                read = item.number
-                told = list(narrator.tell(item))
-                number = narrator.number
-                is_later = number > after or (item.index > 0 and number == after)
-                for each in told:
-                    waited = isinstance(each.what, Waits)
-                    ended = isinstance(each.what, Over) or (waited and not waits)
-                    if is_later and not (ended and number <= through):
-                        yield each
-                        if ended:
-                            return
-        if not await runs_of(agent.store).continued(narrator.run_id, read):
-            return
+
+    async def awaited(work: Awaitable[T]) -> T:
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=_LOOK))[0]:
+                if failures and run_id in failures:
+                    raise _Interrupted
+            return task.result()
+        finally:
+            await tasks.end_all([task])
+
+    try:
+        while True:
+            async with aclosing(agent.attach(narrator.run_id).events(after=read)) as items:
+                while (item := await awaited(anext(items, None))) is not None:
+                    read = item.number
+                    told = list(narrator.tell(item))
+                    number = narrator.number
+                    is_later = number > after or (item.index > 0 and number == after)
+                    for each in told:
+                        waited = isinstance(each.what, Waits)
+                        ended = isinstance(each.what, Over) or (waited and not waits)
+                        if is_later and not (ended and number <= through):
+                            yield each
+                            if ended:
+                                return
+            if not await awaited(runs_of(agent.store).continued(narrator.run_id, read)):
+                return
+    except _Interrupted:
+        yield Told(narrator.number, 0, Over(None, (failures or {}).get(run_id, "")))

@@ -92,7 +92,7 @@ class A2aServer:
         if task.status.state in a2a.TERMINAL:
             raise a2a.refused(f"the task {task.id} has ended: get it", a2a.UNSUPPORTED_OPERATION)
         after = 0 if streams.read_place(request) is not None else view.entries
-        return self._streamed(runs.UiRun(task.id, self._agent, after, waits=True), task, request, request_id)
+        return self._streamed(self._told(task.id, after, waits=True), task, request, request_id)
 
     def _streamed(self, run: runs.UiRun, task: a2a.Task, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
         updates = tasks.Updates(run.id, task.context_id)
@@ -118,7 +118,7 @@ class A2aServer:
         if message.task_id:
             run, context = await self._continued(message)
         else:
-            run = runs.UiRun(check_id(request.headers.get("idempotency-key") or new_id()), self._agent)
+            run = self._told(check_id(request.headers.get("idempotency-key") or new_id()))
             context = check_id(message.context_id or run.id)
             prompt = user(*(part.as_own() for part in message.parts))
             labels = {tasks.CONTEXT: context}
@@ -176,10 +176,14 @@ class A2aServer:
 
     async def _from_now(self, task_id: str) -> runs.UiRun:
         """Return the run of a task, to be told from now on."""
-        return runs.UiRun(task_id, self._agent, (await self._view(task_id)).entries)
+        return self._told(task_id, (await self._view(task_id)).entries)
+
+    def _told(self, task_id: str, after: int = 0, *, waits: bool = False) -> runs.UiRun:
+        return runs.UiRun(task_id, self._agent, after, waits=waits, failures=self._agents.failures)
 
     async def _view(self, task_id: str) -> tasks.TaskView:
-        return await tasks.TaskView.of(*await self._find(task_id))
+        agent, info = await self._find(task_id)
+        return await tasks.TaskView.of(agent, info, None if info.owner else self._agents.reason_of(task_id))
 
     # -- push notifications --------------------------------------------------------------------------------------
 

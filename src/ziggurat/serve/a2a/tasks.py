@@ -52,8 +52,9 @@ def state_of(status: str, *, asks: bool = False) -> a2a.TaskState:
 class TaskView:
     """Shows a run as a task, from the entries of its record, and of those of the runs as which it has continued."""
 
-    def __init__(self, agent: Runnable[Any], info: LogInfo) -> None:
+    def __init__(self, agent: Runnable[Any], info: LogInfo, reason: str | None = None) -> None:
         self._info = info  # of the last run
+        self._reason = reason  # why a mistake has interrupted it
         self._id = first_id(info.id)
         self._agent = escaped(agent.name)
         self._history: list[a2a.Message] = []
@@ -65,8 +66,8 @@ class TaskView:
         self._end: Ended | None = None
 
     @classmethod
-    async def of(cls, agent: Runnable[Any], info: LogInfo) -> "TaskView":
-        view = cls(agent, info)
+    async def of(cls, agent: Runnable[Any], info: LogInfo, reason: str | None = None) -> "TaskView":
+        view = cls(agent, info, reason)
         for run_id, entries in await records_of(agent, first_id(info.id)):
             reader, view._before = RecordedEvents(run_id, view._agent, parts_of(agent).read), view.entries
             for entry in entries:
@@ -121,7 +122,9 @@ class TaskView:
         """Return the status, with a message of what the task waits for, or why it has failed."""
         parts: tuple[a2a.Part, ...] = ()
         state = state_of(self._info.status, asks=self._info.asks)
-        if state == a2a.INPUT_REQUIRED and self._end is not None:
+        if self._reason is not None and state not in a2a.TERMINAL:
+            state, parts = "TASK_STATE_FAILED", (a2a.Part(text=self._reason),)
+        elif state == a2a.INPUT_REQUIRED and self._end is not None:
             numbers = [self._before + each for each in self._end.waits or ()]
             parts = parts_of_items([self._items[each] for each in numbers if each in self._items])
         elif state in a2a.TERMINAL and state != "TASK_STATE_COMPLETED":
@@ -224,10 +227,10 @@ class Updates:
                 self._text += text
             case narration.Waits(items):
                 yield self._in_state(a2a.INPUT_REQUIRED, *parts_of_items([item for _, item in items]))
-            case narration.Over(run):
-                yield from self._over(run)
+            case narration.Over(run, reason):
+                yield from self._over(run, reason)
 
-    def _over(self, run: AgentRun | None) -> Iterator[a2a.StreamResponse]:
+    def _over(self, run: AgentRun | None, reason: str) -> Iterator[a2a.StreamResponse]:
         state = state_of("Failed" if run is None else stops.status_of(run.stop))
         if state == "TASK_STATE_COMPLETED":
             told = (a2a.Artifact("answer", (a2a.Part(text=self._text),)),)
@@ -235,7 +238,7 @@ class Updates:
             yield from [self._changed(artifact) for artifact in made] if made != told else []
             yield self._in_state(state)
         else:
-            yield self._in_state(state, a2a.Part(text=narration.error_of(run) or state))
+            yield self._in_state(state, a2a.Part(text=narration.error_of(run, reason) or state))
 
     def _changed(self, artifact: a2a.Artifact, *, append: bool = False) -> a2a.StreamResponse:
         return a2a.StreamResponse(artifact_update=a2a.ArtifactUpdate(*self._ids, artifact, append))

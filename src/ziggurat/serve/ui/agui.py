@@ -151,18 +151,18 @@ class Encoder:
                 pending = [call for call, item in items if item.id in clients]
                 success = {"type": "success", "pendingToolCallIds": pending}
                 yield self._finished({"type": "interrupt", "interrupts": interrupts} if interrupts else success)
-            case narration.Over(run):
-                yield self._over(run)
+            case narration.Over(run, reason):
+                yield self._over(run, reason)
 
     def _finished(self, outcome: Json, **more: object) -> Json:
         return {"type": "RUN_FINISHED", **self._ids, "outcome": outcome, **more}
 
-    def _over(self, run: AgentRun | None) -> Json:
+    def _over(self, run: AgentRun | None, reason: str) -> Json:
         if run is not None and isinstance(run.stop, stops.Cancelled):
             return self._finished({"type": "cancelled"})
         if run is None or run.error is not None:
             code = "Failed" if run is None else stops.status_of(run.stop)
-            return {"type": "RUN_ERROR", "message": narration.error_of(run), "code": code}
+            return {"type": "RUN_ERROR", "message": narration.error_of(run, reason), "code": code}
         return self._finished({"type": "success"}, result=run._output)
 
 

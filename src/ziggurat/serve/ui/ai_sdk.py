@@ -71,7 +71,7 @@ async def follow_chat(agents: ServedAgents, request: Request) -> ResponseStream 
     _, info = await agents.newest_of(run_id)
     if info.status != "running" and read_place(request) is None:
         return Response(status_code=204)  # nothing to resume
-    return _stream(agents, request, await whole_run(agent, run_id))
+    return _stream(agents, request, await whole_run(agent, run_id, agents.failures))
 
 
 def _stream(agents: ServedAgents, request: Request, run: UiRun) -> ResponseStream:
@@ -163,9 +163,9 @@ class Encoder:
                     yield from self._ask(about, item)
                 yield from self._leave()
                 yield {"type": "finish", "finishReason": "tool-calls"}
-            case narration.Over(run):
+            case narration.Over(run, reason):
                 yield from self._leave()
-                yield from _over(run)
+                yield from _over(run, reason)
 
     def _enter(self, step: int) -> Iterator[Json]:
         if step != self._step:
@@ -211,13 +211,13 @@ def _output(id: str, result: ToolResult, denied: bool) -> Json:  # noqa: A002
     return {"type": "tool-output-available", "toolCallId": id, "output": result.value(), "dynamic": True}
 
 
-def _over(run: AgentRun | None) -> Iterator[Json]:
+def _over(run: AgentRun | None, reason: str) -> Iterator[Json]:
     if run is not None and isinstance(run.stop, stops.Cancelled):
         yield {"type": "abort", "reason": "cancelled"}
     elif run is not None and isinstance(run.stop, stops.Incomplete) and run.stop.finish == "length":
         yield {"type": "finish", "finishReason": "length"}
     elif run is None or run.error is not None:
-        yield {"type": "error", "errorText": narration.error_of(run)}
+        yield {"type": "error", "errorText": narration.error_of(run, reason)}
         yield {"type": "finish", "finishReason": "error"}
     else:
         yield {"type": "finish", "finishReason": "stop"}

@@ -34,9 +34,11 @@ class UiRun(Struct, frozen=True):
     after: int = 0
     through: int = 0
     waits: bool = False
+    failures: dict[str, str] = {}
 
     def told(self) -> AsyncGenerator[narration.Told, None]:
-        return narration.narrate(self.agent, self.id, self.after, self.through, waits=self.waits)
+        more: dict[str, Any] = {"waits": self.waits, "failures": self.failures}
+        return narration.narrate(self.agent, self.id, self.after, self.through, **more)
 
 
 async def start_run(
@@ -50,7 +52,7 @@ async def start_run(
     with suppress(*IN_PROGRESS):  # the run is followed
         run = partial(agent.run, history=content.messages, run_id=check_id(run_id), labels=labels)
         await agents.drive(agent, run_id, run)
-    return UiRun(run_id, agent)
+    return UiRun(run_id, agent, failures=agents.failures)
 
 
 async def continue_run(
@@ -77,7 +79,7 @@ async def continue_run(
     client = with_client(agent, replace(content, instructions=None))
     with suppress(*IN_PROGRESS):  # the run is followed
         await agents.drive(client, part, partial(client.run, run_id=part, decisions=decisions))
-    return UiRun(run_id, agent, before + _suspended(entries[:last]))
+    return UiRun(run_id, agent, before + _suspended(entries[:last]), failures=agents.failures)
 
 
 def _decisions(run_id: str, items: Mapping[str, PendingItem], answers: Mapping[str, Any]) -> dict[str, Decision]:
@@ -100,10 +102,10 @@ async def records_of(agent: Runnable[Any], run_id: str) -> list[tuple[str, Seque
     return records
 
 
-async def whole_run(agent: Runnable[Any], run_id: str) -> UiRun:
+async def whole_run(agent: Runnable[Any], run_id: str, failures: dict[str, str] | None = None) -> UiRun:
     """Return a run, to be told from its beginning to the next end or wait."""
     entries = [entry for _, each in await records_of(agent, run_id) for entry in each]
-    return UiRun(run_id, agent, 0, _suspended(entries[:-1]))
+    return UiRun(run_id, agent, 0, _suspended(entries[:-1]), failures={} if failures is None else failures)
 
 
 def _suspended(entries: Sequence[JournalEntry]) -> int:
