@@ -17,6 +17,7 @@ from ziggurat.journal import LogInfo, Row, Store
 from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
+from ziggurat.runs.runs import runs_of
 from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 
 OPENS: dict[str, Callable[[Path], Store]] = {
@@ -156,5 +157,18 @@ async def test_a_run_that_is_created_as_the_event_loop_ends_is_cancelled(kind: s
     with closed_when_unused():
         await asyncio.to_thread(asyncio.run, begin())
     store = OPENS[kind](tmp_path)
+    assert await runs_of(store).was_interrupted(await runs_of(store).known("r")), "recover(cancelled=True) finds it"
+    await _check_cancelled(store)
+    await store.close()
+
+
+async def test_a_run_that_its_handle_cancels_while_it_is_created_is_not_recovered(store: Any) -> None:
+    slow = _Slow(store, "create")
+    handle = _agent(store).start("q", run_id="r")
+    await slow.done.wait()
+    assert await handle.cancel()
+    slow.answer.set()
+    assert isinstance((await handle.result()).stop, stops.Cancelled)
+    assert not await runs_of(store).was_interrupted(await runs_of(store).known("r")), "recover() leaves it alone"
     await _check_cancelled(store)
     await store.close()

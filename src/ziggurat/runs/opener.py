@@ -113,7 +113,8 @@ class Opener:
     ) -> Opening:
         request = request if writer is None else writer.request
         opened = self._first_entry(request, options, run_id, writer)
-        begins = self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
+        environment, control = options.environment, options.control
+        begins = self.runs.open(opened, self.name, fingerprint, self._screen, environment, control)
         journal = await self.runs.begin(run_id, begins)
         return self._opening(run_id, request, journal, options, runs=self.runs, writer=writer)
 

@@ -258,7 +258,13 @@ class Runs:
         return journal
 
     async def open(
-        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
+        self,
+        opened: Opened,
+        agent: str,
+        fingerprint: str,
+        screening: Screening,
+        environment: Environment,
+        control: RunControl | None = None,
     ) -> LocalJournal:
         """Record the first entry of a new run; see `begin`."""
         run_id = opened.run_id

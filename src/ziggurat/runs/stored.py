@@ -142,7 +142,13 @@ class StoredRuns(Runs):
         return await entry_at(self.store, run_log(run_id), number)
 
     async def open(
-        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
+        self,
+        opened: Opened,
+        agent: str,
+        fingerprint: str,
+        screening: Screening,
+        environment: Environment,
+        control: RunControl | None = None,
     ) -> LocalJournal:
         log = run_log(opened.run_id)
         journal = LocalJournal(clock=environment.clock)
@@ -156,8 +162,9 @@ class StoredRuns(Runs):
         async def cancel(_: object) -> None:
             """Record that the run was cancelled while it was opened, so that nothing drives it."""
             journal.begin(first)
+            interrupted = control is None or not control.cancelled
             try:
-                await journal.write(Ended("", "Cancelled", journal.watch.elapsed))
+                await journal.write(Ended("", "Cancelled", journal.watch.elapsed, interrupted=interrupted))
             except StoreError as error:
                 logger.warning("the end of a run that was cancelled could not be stored: %s", error)
                 await writer.release()
