@@ -74,10 +74,10 @@ def a2a(
         MissingExtra: the extra ``http`` is not installed.
     """
     check_new_name(name, "the name of a remote agent")
-    return Runnable(RemoteAgent(A2aClient(url, token), name, description, effect), name=name, store=store)
+    return Runnable(_RemoteAgent(A2aClient(url, token), name, description, effect), name=name, store=store)
 
 
-class RemoteAgent:
+class _RemoteAgent:
     def __init__(self, client: A2aClient, name: str, description: str, effect: Effect) -> None:
         self._client = client
         self._name = name

@@ -14,11 +14,12 @@ from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.stops import BudgetExceeded, stop_of
 from ziggurat.messages.usage import Tally
 
 if TYPE_CHECKING:
-    from ziggurat.calls.enter import AgentParts
+    from ziggurat.calls.enter import AgentParts, AnswerIn
     from ziggurat.calls.inbox import Inbox
 
 
@@ -26,7 +27,7 @@ class Places:
     """The task whose calls get numbered places below one context, and how many steps it has called there."""
 
     def __init__(self) -> None:
-        self.task = asyncio.current_task()
+        self.task: asyncio.Task[object] | None = asyncio.current_task()
         self.steps = 0
         self.left: BaseException | None = None
 
@@ -100,11 +101,10 @@ class AgentCall(Tally):
         self.budgets: tuple[Spending, ...] = budgets  # all that are in effect
         if budgets:
             self.ended: Sequence[set[str]] = [spending.so_far for spending in budgets]
-        self.loop: asyncio.AbstractEventLoop = (
-            asyncio.get_running_loop()
-        )  # the whole run uses this event loop, whichever thread calls into it
-        self.own = () if parts.chain is None else parts.chain.middlewares  # the middleware that was given to it itself
-        self.answer_in = parts.parse  # the final answer in a reply, parsed; None if there is none, or it does not fit
+        # The whole run uses this event loop, whichever thread calls into it.
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.own: tuple[Middleware, ...] = () if parts.chain is None else parts.chain.middlewares
+        self.answer_in: AnswerIn = parts.parse
         self.debug: bool = parts.debug or (outer is not None and outer.debug)  # raise unexpected errors at once
         self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
         self._reported: dict[int, BaseException] = {}

@@ -42,6 +42,7 @@ from ziggurat.tools.guarded_call import frozen_in
 from ziggurat.tools.permissions import GRANTS
 
 AgentService = Service[AgentRequest, AgentRun]
+AnswerIn = Callable[[ModelResponse], ParsedAnswer | None]
 
 MAX_DEPTH = 8
 """How deep agents may be nested, unless the scope has `MAX_DEPTH_KEY`."""
@@ -61,7 +62,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     read: Callable[[AgentRun], AgentRun] | None = None
     keep: Callable[[AgentRun], AgentRun] | None = None
     chain: HookChain | None = None
-    parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text
+    parse: AnswerIn = answer_in_text
     debug: bool = False
 
 

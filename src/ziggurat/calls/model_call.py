@@ -46,7 +46,7 @@ class ModelTries(Charges):
     def __init__(self, model: Model, name: str, request: ModelRequest, ctx: Context, journal: LocalJournal) -> None:
         self.inner: Model = model
         self.name = name
-        self.request = request  # of the last try
+        self.request: ModelRequest = request  # of the last try
         self.ctx = ctx  # of the call
         self.journal = journal
         self.reserved: Sequence[Reservation] = ()

@@ -81,9 +81,9 @@ class Workspace:
         if shell is not None and (folder is None or read_only):
             raise ConfigurationError("commands need a folder in which they may write: Workspace(folder, shell=...)")
         self.shell = shell
-        self.folder = None if folder is None else FolderFiles(folder)
+        self.folder: FolderFiles | None = None if folder is None else FolderFiles(folder)
         try:
-            self.first = {clean_path(path): checked_text(text) for path, text in (files or {}).items()}
+            self.first: dict[str, str] = {clean_path(path): checked_text(text) for path, text in (files or {}).items()}
         except ToolError as error:
             raise ConfigurationError(f"files= of a workspace: {error}") from None
         self.read_only = read_only

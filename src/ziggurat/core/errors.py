@@ -334,7 +334,8 @@ class Suspend(BaseException):
         super().__init__(f"waiting for {len(pending)} decision(s)")
         self.pending = pending
 
-    __reduce__ = ZigguratError.__reduce__
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.args), dict(vars(self))
 
 
 class RecordEnds(Suspend):

@@ -185,7 +185,7 @@ class Passing:
     __slots__ = ("outer",)
 
     def __init__(self, outer: Emit) -> None:
-        self.outer = outer
+        self.outer: Emit = outer
 
     @property
     def blocked(self) -> float:
@@ -220,7 +220,9 @@ class Listeners(Passing):
 
     def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
         super().__init__(outer)
-        self.listeners = tuple([each.for_run() if isinstance(each, PerRun) else each for each in listeners])
+        self.listeners: tuple[Listener, ...] = tuple(
+            [each.for_run() if isinstance(each, PerRun) else each for each in listeners]
+        )
         self._failed: set[int] = set()
 
     async def __call__(self, event: Event, /) -> None:

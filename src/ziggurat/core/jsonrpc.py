@@ -35,7 +35,10 @@ class JsonRpcError(ZigguratError):
         self, message: str, code: int = INTERNAL_ERROR, data: object = None, request_id: Id | None = None
     ) -> None:
         super().__init__(message)
-        self.message, self.code, self.data, self.request_id = message, code, data, request_id
+        self.message: str = message
+        self.code: int = code
+        self.data: object = data
+        self.request_id: Id | None = request_id
 
     def answer(self, request_id: Id | None = None) -> "Failure":
         """Return the response that has this error; without an id to the message that could not be read."""

@@ -268,7 +268,7 @@ class LocalJournal(RunRecord):
     def refuse_calls(self, losses: int) -> None:
         """Make no live call any more: the run's process was lost too often in a row."""
         self._losses = losses
-        self.refusing = True
+        self.refusing: bool = True
 
     # -- failures ------------------------------------------------------------------------------------------------
 
@@ -369,13 +369,13 @@ class LocalJournal(RunRecord):
         # What this appends becomes durable together with the next entry: a run that does not go on is left unchanged.
         if self.mode != "replay":
             withdraw_failures(self.entries, self._calls)
-        self.watch = Stopwatch(self.watch.clock, earlier=self._earlier)
+        self.watch: Stopwatch = Stopwatch(self.watch.clock, earlier=self._earlier)
         for entry in decided:
             self._given.add(entry.id)
             self.append(entry, hold=True)
         self.append(Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone), hold=True)
         self._begun = len(self.entries)
-        self.calm = self.mode != "replay"
+        self.calm: bool = self.mode != "replay"
 
 
 def journal_of(ctx: Context) -> LocalJournal:

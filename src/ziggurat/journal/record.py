@@ -26,7 +26,7 @@ class RunRecord:
 
     def __init__(self, clock: Clock) -> None:
         self.entries: list[JournalEntry] = []
-        self.compared_with = self.entries  # with which differing requests are compared
+        self.compared_with: list[JournalEntry] = self.entries  # with which differing requests are compared
         self.watch: Stopwatch = Stopwatch(clock)  # measures the run, in this process and all before
         self._earlier = 0.0  # the seconds that the run had worked when it was taken over
         self.reopened: bool = False  # whether it has entries from before the run was continued

@@ -382,8 +382,8 @@ class MemberView:
     def __init__(
         self, by: SeenBy, of: tuple[SeenBy, ...] = (), replies: dict[tuple[int, Message], Message] | None = None
     ) -> None:
-        self.seen = Conversation(made_by=(*of, by))
-        self.read = 0
+        self.seen: Conversation = Conversation(made_by=(*of, by))
+        self.read: int = 0
         self._replies = {} if replies is None else replies  # which other views have, so that they compare quickly
         self._by = by
         self._speaker: str | None = None  # of the last message

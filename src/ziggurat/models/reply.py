@@ -70,7 +70,7 @@ class Collector:
     def __init__(self, ctx: Context, model: str, usage: Usage) -> None:
         self._ctx = ctx
         self._model = model
-        self.usage = usage
+        self.usage: Usage = usage
         self.fold: Fold = Fold()
         self.finish: FinishReason | None = None
         """Why the reply ended, if not by its parts."""

@@ -38,7 +38,7 @@ class StateGraph(Flow[S, S]):
         self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None, shape: Shape
     ) -> None:
         super().__init__(service, takes, name=name, store=store)
-        self.shape = shape
+        self.shape: Shape = shape
         self._node_names = NodeNames({node.name: False for node in shape.nodes}, partial(diagram_of_graph, shape))
         self.facts.update(facts_of_nodes(self._node_names))
 

@@ -172,7 +172,7 @@ class PartialJournal(LocalJournal):
         super().__init__("replay")
         self.replaying = False  # composites are not compared as a whole, only the calls in them
         self.live = live
-        self.compared_with = list(whole)  # those of calls that are made again, too
+        self.compared_with: list[JournalEntry] = list(whole)  # those of calls that are made again, too
         self._entered = {entry.path for entry in whole if isinstance(entry, Entered)}
         self._flows = flows_in(whole)
         self._made = {path for entered in self._entered for path in upwards(entered)}

@@ -49,7 +49,7 @@ class SessionWriter:
         self.rows = rows
         self.begun = begun
         self.journal: LocalJournal | None = None
-        self.path = ""
+        self.path: str = ""
         self._lease = lease
         self._known = lease.state.of_run(run_id)
         self._count = lease.state.counts.get(run_id, 0)

@@ -121,7 +121,7 @@ def _command() -> list[str]:
 class ConfinedProcess:
     """The process of a session, whose messages are read as those of a stranger."""
 
-    grace = 0.0
+    grace: float = 0.0
 
     def __init__(
         self, process: Any, reader: asyncio.StreamReader, writer: asyncio.WriteTransport, *pipes: asyncio.BaseTransport

@@ -100,7 +100,7 @@ class FolderFiles:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).expanduser().resolve()
+        self.folder: Path = Path(folder).expanduser().resolve()
         self._lock = Lock()
         if not self.folder.is_dir():
             raise ConfigurationError(f"there is no folder {str(folder)!r} for a workspace")

@@ -217,7 +217,7 @@ class Feeds:
         failures: dict[str, str] | None = None,
     ) -> None:
         self.closing = closing
-        self.failures = {} if failures is None else failures
+        self.failures: dict[str, str] = {} if failures is None else failures
         self.heartbeat = heartbeat
         self.limit = limit
         self._feeds: dict[str, Feed] = {}

@@ -112,13 +112,13 @@ class KnownInbox:
     __slots__ = ("_file", "keys", "path", "places")
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path: Path = path
         self._forget(None)
 
     def _forget(self, file: tuple[int, int] | None) -> None:
         self._file = file
         self.keys: set[str] = set()
-        self.places = [0]  # where each item begins, then where the next one will
+        self.places: list[int] = [0]  # where each item begins, then where the next one will
 
     @property
     def count(self) -> int:

@@ -37,7 +37,7 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.dialect = dialect
-        self.name = f"{dialect.name}:{model}"
+        self.name: str = f"{dialect.name}:{model}"
         self.transport = transport
         self._key = key
         self._path = path_of(dialect)

@@ -62,7 +62,7 @@ class HttpModel:
         native_output: bool = True,
     ) -> None:
         self.model = model
-        self.dialect = endpoint.dialect
+        self.dialect: Dialect = endpoint.dialect
         native = native_output and self.dialect.native_output
         window = window_of(model) if window is None else window
         facts = model_facts(model, window, ("native", "tool", "prompted") if native else ("tool", "prompted"))

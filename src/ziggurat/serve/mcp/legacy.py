@@ -26,7 +26,7 @@ class LegacyEra:
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
         self._calls: Calls = methods.calls
-        self.sessions = Sessions(methods.signer)
+        self.sessions: Sessions = Sessions(methods.signer)
         self._asked: dict[str, asyncio.Future[Decision]] = {}
 
     def initialized(self, session: Session) -> Json:

@@ -8,7 +8,7 @@ from ziggurat.core.errors import CallerError, ConfigurationError, LimitExceeded,
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.core.log import logger
 from ziggurat.journal.store import Store
-from ziggurat.mcp.headers import headers_in
+from ziggurat.mcp.headers import HeaderOf, headers_in
 from ziggurat.serve.mcp.caller import Params, Signer, invalid
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json, resource_contents, tool_of
@@ -26,7 +26,7 @@ class Methods:
     def __init__(self, agents: ServedAgents, server: McpServer, token: str, store: Store | None = None) -> None:
         self.server = server
         self.identity: Json = {"name": server.name, "version": version("ziggurat")}
-        self.signer = Signer(token)
+        self.signer: Signer = Signer(token)
         tools = [*_agents_as_tools(agents), *server.tools]
         if not (agents.agents or server.tools or server.prompts or server.resources):
             raise ConfigurationError("a server needs at least one agent")
@@ -37,13 +37,15 @@ class Methods:
         if len(self.offered["tools/call"]) < len(tools):
             raise ConfigurationError("a tool of the MCP server has the name of an agent; give one another name")
         try:
-            self.headers = {each.spec.name: headers_in(each.spec.parameters) for each in tools}
+            self.headers: dict[str, tuple[HeaderOf, ...]] = {
+                each.spec.name: headers_in(each.spec.parameters) for each in tools
+            }
         except ValueError as error:
             raise ConfigurationError(f"a tool of the MCP server: {error}") from error
         for each in (*server.tools, *server.prompts):
             agents.add(each.runnable if store is None else each.runnable.with_store(store))
         self.agents = agents
-        self.calls = Calls(agents, {each.runnable.name: each for each in (*tools, *server.prompts)}, self.signer)
+        self.calls: Calls = Calls(agents, {each.runnable.name: each for each in (*tools, *server.prompts)}, self.signer)
         self._methods: dict[str, Callable[[Params], Json]] = {
             "tools/list": lambda _: {
                 "tools": [tool_of(each.spec, each.output) for each in self.offered["tools/call"].values()]
