@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError
 from ziggurat.http.client import Client
@@ -14,7 +13,7 @@ from ziggurat.http.connection import Incoming
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import Route
 from ziggurat.http.sse import EventParser
-from ziggurat.wires import a2a
+from ziggurat.wires import a2a, jsonrpc
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from ziggurat.calls.awaited import ask_for_json
 from ziggurat.calls.model_call import ask_model
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, ZigguratError
-from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
 from ziggurat.core.service import fact, name_of
 from ziggurat.core.visible import visible
@@ -17,6 +16,7 @@ from ziggurat.mcp import wire
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.model import MODEL_NAME, Model, ModelRequest, ModelSettings
 from ziggurat.tools.validator import SchemaValidator
+from ziggurat.wires.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 
 _LONGEST = 4_000
 """Characters of what a server says to a person."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.jsonrpc import JsonRpcError
 from ziggurat.core.service import EFFECT, NAME, Fact
 from ziggurat.mcp.link import Link
 from ziggurat.mcp.settings import Settings
@@ -23,6 +22,7 @@ from ziggurat.mcp.wire import (
 )
 from ziggurat.messages.message import Message, ToolResult
 from ziggurat.tools.entry import Offer
+from ziggurat.wires.jsonrpc import JsonRpcError
 
 
 class McpClient:

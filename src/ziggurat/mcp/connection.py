@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import Timeout, ToolError
 from ziggurat.core.log import logger
@@ -17,6 +16,7 @@ from ziggurat.mcp import wire
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.transports import HttpTransport, StdioTransport
 from ziggurat.mcp.wire import refused
+from ziggurat.wires import jsonrpc
 
 _ABOUT = {"name": "ziggurat", "version": "0"}
 _PROBE = 10.0

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 from msgspec import DecodeError, Raw, json
 
-from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 from ziggurat.core.log import logger
@@ -16,6 +15,7 @@ from ziggurat.mcp.headers import HeaderOf, headers_in
 from ziggurat.mcp.settings import Settings
 from ziggurat.messages.events import ToolDelta
 from ziggurat.tools.validator import SchemaValidator
+from ziggurat.wires import jsonrpc
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError, ToolError, ToolErrorKind, ZigguratError
 from ziggurat.core.log import logger
@@ -19,6 +18,7 @@ from ziggurat.http.sse import EventParser
 from ziggurat.mcp import wire
 from ziggurat.mcp.headers import mirrored
 from ziggurat.mcp.settings import Settings
+from ziggurat.wires import jsonrpc
 
 if TYPE_CHECKING:
     from ziggurat.mcp.connection import Connection

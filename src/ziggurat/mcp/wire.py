@@ -9,9 +9,9 @@ from msgspec import Raw, Struct, field
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError, ToolErrorKind
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.http.client import HttpReply
 from ziggurat.messages.message import Audio, File, Image, Message, Text, ToolResult
+from ziggurat.wires.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 
 Revision = Literal["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 MODERN: str

@@ -2,5 +2,6 @@
 
 - `reading` parses the requests of the three formats.
 - `writer` writes a reply in Chat Completions or Anthropic Messages, `responses` in Responses.
+- `jsonrpc` reads and writes the messages of JSON-RPC; `a2a` are the data of A2A.
 - `types` are what all of them share, what a reply shows of the work of the server, and the bodies of errors.
 """

@@ -4,9 +4,9 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
 from ziggurat.messages import message as own
+from ziggurat.wires import jsonrpc
 
 T = TypeVar("T")
 

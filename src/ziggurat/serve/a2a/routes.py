@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ziggurat.calls.enter import parts_of
-from ziggurat.core import jsonrpc
 from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.core.codec import digest, encode
 from ziggurat.http.fetcher import Fetcher
@@ -21,7 +20,7 @@ from ziggurat.serve.a2a.server import A2aServer
 from ziggurat.serve.openai.stored_responses import page_of
 from ziggurat.serve.routing import route
 from ziggurat.serve.served import ServedAgents
-from ziggurat.wires import a2a
+from ziggurat.wires import a2a, jsonrpc
 from ziggurat.wires.types import Json
 
 _CACHED = "private, max-age=300"

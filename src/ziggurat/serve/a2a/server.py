@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core import errors, jsonrpc
+from ziggurat.core import errors
 from ziggurat.core.clock import new_id
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import PendingItem
@@ -23,7 +23,7 @@ from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
 from ziggurat.tools.validator import misfit_of_schema
-from ziggurat.wires import a2a
+from ziggurat.wires import a2a, jsonrpc
 
 
 class A2aServer:

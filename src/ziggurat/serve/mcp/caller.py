@@ -11,9 +11,9 @@ from msgspec import Struct, field, json
 
 from ziggurat.core.codec import canonical, encode
 from ziggurat.core.event import Event
-from ziggurat.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Id, JsonRpcError, Message, Notification
 from ziggurat.mcp.wire import LEGACY, MISSING_CAPABILITY, MODERN, TASKS
 from ziggurat.messages.events import StepStarted, ToolDelta, ToolStarted, Warned
+from ziggurat.wires.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Id, JsonRpcError, Message, Notification
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

@@ -11,7 +11,6 @@ from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError
 from ziggurat.core.event import Listener
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError
 from ziggurat.messages.agent import AgentRun
 from ziggurat.serve.mcp.caller import Caller, Signer
 from ziggurat.serve.mcp.contents import Json
@@ -19,6 +18,7 @@ from ziggurat.serve.mcp.inputs import waiting_in
 from ziggurat.serve.mcp.offered import Offered
 from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.served import ServedAgents
+from ziggurat.wires.jsonrpc import INTERNAL_ERROR, JsonRpcError
 
 
 class ServerEnds(JsonRpcError):

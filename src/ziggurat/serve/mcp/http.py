@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ziggurat.core import jsonrpc
 from ziggurat.core.tasks import end_all
 from ziggurat.mcp import wire
 from ziggurat.mcp.headers import HeaderOf, mirrored, read_value
@@ -23,6 +22,7 @@ from ziggurat.serve.mcp.legacy import LegacyEra
 from ziggurat.serve.mcp.methods import Methods, error_for
 from ziggurat.serve.mcp.modern import ModernEra, is_modern
 from ziggurat.serve.routing import route
+from ziggurat.wires import jsonrpc
 
 _SESSION = "mcp-session-id"
 _VERSION = "mcp-protocol-version"

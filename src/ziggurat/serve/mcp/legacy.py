@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import json
 
 from ziggurat.agents.status import RunStatus
-from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError, InvalidArguments
 from ziggurat.core.tasks import end_all
@@ -18,6 +17,7 @@ from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import capability_of, decision_of, request_for, waiting_in
 from ziggurat.serve.mcp.methods import Methods
+from ziggurat.wires import jsonrpc
 
 
 class LegacyEra:

@@ -5,7 +5,6 @@ from importlib.metadata import version
 from typing import Any
 
 from ziggurat.core.errors import CallerError, ConfigurationError, LimitExceeded, ZigguratError
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.core.log import logger
 from ziggurat.journal.store import Store
 from ziggurat.mcp.headers import HeaderOf, headers_in
@@ -15,6 +14,7 @@ from ziggurat.serve.mcp.contents import Json, resource_contents, tool_of
 from ziggurat.serve.mcp.offered import Offered, offered_agent
 from ziggurat.serve.mcp.offering import McpServer, Resource
 from ziggurat.serve.served import ServedAgents
+from ziggurat.wires.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError
 
 _MOST_VALUES = 100
 """Values of a completion, as the protocol has it."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ziggurat.agents.status import RunStatus
-from ziggurat.core import jsonrpc
 from ziggurat.core.codec import digest
 from ziggurat.core.errors import InvalidArguments, RunNotFound
 from ziggurat.mcp import wire
@@ -19,6 +18,7 @@ from ziggurat.serve.mcp.inputs import capability_of, decision_of, input_requests
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offered import Offered
 from ziggurat.serve.rows import time_of
+from ziggurat.wires import jsonrpc
 
 _POLL = 1_000
 """Milliseconds after which clients should look at a task again."""

@@ -11,7 +11,6 @@ from ziggurat.agents.flow_program import flow_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import place_of
 from ziggurat.calls.tool_call import act
-from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
@@ -25,6 +24,7 @@ from ziggurat.serve.narration import error_of
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox
+from ziggurat.wires import jsonrpc
 
 Kind = Literal["tools/call", "prompts/get"]
 

@@ -7,7 +7,15 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from ziggurat.core.errors import ZigguratError
-from ziggurat.core.jsonrpc import (
+from ziggurat.core.tasks import end_all
+from ziggurat.mcp.wire import LEGACY
+from ziggurat.serve.guard import MAX_BODY
+from ziggurat.serve.mcp.caller import Params, Session
+from ziggurat.serve.mcp.contents import Json
+from ziggurat.serve.mcp.legacy import LegacyEra
+from ziggurat.serve.mcp.methods import Methods, error_for
+from ziggurat.serve.mcp.modern import ModernEra, is_modern
+from ziggurat.wires.jsonrpc import (
     INVALID_REQUEST,
     Id,
     JsonRpcError,
@@ -19,14 +27,6 @@ from ziggurat.core.jsonrpc import (
     read,
     write,
 )
-from ziggurat.core.tasks import end_all
-from ziggurat.mcp.wire import LEGACY
-from ziggurat.serve.guard import MAX_BODY
-from ziggurat.serve.mcp.caller import Params, Session
-from ziggurat.serve.mcp.contents import Json
-from ziggurat.serve.mcp.legacy import LegacyEra
-from ziggurat.serve.mcp.methods import Methods, error_for
-from ziggurat.serve.mcp.modern import ModernEra, is_modern
 
 _MOST = 1_000
 """Requests that are worked on at the same time, and messages that wait for a client that does not read."""

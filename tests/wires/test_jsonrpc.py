@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import Struct
 
-from ziggurat.core.jsonrpc import (
+from ziggurat.wires.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
