@@ -49,7 +49,8 @@ async def run_chat(agents: ServedAgents, request: Request) -> ResponseStream:
         asked = msgspec.json.decode(await request.body(), type=_ChatRequest)
         content = _read(asked)
     except (ValueError, RecursionError) as error:
-        raise errors.ConfigurationError(f"the body is no request of useChat: {error}") from error
+        hint = "the base URL of OpenAI's clients ends in /v1"
+        raise errors.ConfigurationError(f"the body is no request of useChat: {error}; {hint}") from error
     name, last = request.path_params["name"], asked.messages[-1] if asked.messages else None
     answers = {} if last is None or last.role != "assistant" else dict(_answers(last))
     if last is not None and answers:
