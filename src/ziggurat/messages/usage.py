@@ -369,9 +369,17 @@ def limits_of(budget: Budget) -> dict[str, float]:
 
 
 def request_tokens(request: "ModelRequest") -> int:
-    tools = len(encode(request.tools)) // 4 if request.tools else 0
+    tools = _tokens_of_tools(request) if request.tools else 0
     instructions = estimate_tokens(request.instructions) if request.instructions else 0
     return request.messages.size() // 4 + instructions + tools
+
+
+def _tokens_of_tools(request: "ModelRequest") -> int:
+    # Noted with the conversation, as its tools are mostly those of the call before, and their schemas are long.
+    known: list[Any] = request.messages.note("tokens of tools", lambda: [None, 0])
+    if known[0] is not request.tools:
+        known[:] = [request.tools, len(encode(request.tools)) // 4]
+    return int(known[1])
 
 
 def expected_usage(request: "ModelRequest", longest: int = ASSUMED_OUTPUT) -> Usage:
