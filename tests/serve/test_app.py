@@ -1,6 +1,7 @@
 """Tests of the server over real connections: runs are started, watched, decided on, steered, and read."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from ziggurat import Agent, ConfigurationError, Context, Key, Message, Middlewar
 from ziggurat.errors import StoreError
 from ziggurat.events import Delta, TextDelta
 from ziggurat.flows import ask, continue_as_new, flow
+from ziggurat.journal import LogInfo
 from ziggurat.messages import stops
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.observe import Metrics
@@ -424,6 +426,35 @@ DESK: Key[str] = Key("desk")
 def look(ctx: Context) -> str:
     """Look."""
     return ctx.scope[DESK]
+
+
+class Moving(InMemoryStore):
+    """A store in which something happens after the next run was looked up."""
+
+    move: Callable[[], Awaitable[object]] | None = None
+
+    async def find(self, log: str) -> LogInfo | None:
+        found = await super().find(log)
+        if self.move is not None:
+            move, self.move = self.move, None
+            await move()
+        return found
+
+
+async def test_a_run_that_ends_while_it_is_read_is_shown_with_its_output() -> None:
+    gate, store = asyncio.Event(), Moving()
+    agent = Agent(ScriptedModel(["Good ", gate, "day."]), name="greeter", store=store)
+    async with serving(served(agent)) as server:
+        handle = agent.start("Greet.", run_id="r-1")
+        await handle.recorded()
+
+        async def end() -> None:
+            gate.set()
+            await handle.result()
+
+        store.move = end
+        run = await server.get("/runs/r-1")
+        assert (run["status"], run["output"]) == ("Completed", "Good day.")
 
 
 def looking() -> Agent:

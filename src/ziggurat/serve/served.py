@@ -199,10 +199,16 @@ class ServedAgents(Driver):
     async def detail(self, run_id: str) -> dict[str, Any]:
         """Return what is on record of a run: its row, its output, why it stopped early, what waits, and its figures."""
         agent, info = await self.agent_of(run_id)
-        runs, run = runs_of(agent.store), await self._rows.run(agent.store, info)
-        # A handle goes on with the next run.
-        goes_on = run is not None and info.status == "Continued"
-        status: Any = run if goes_on else await agent.attach(run_id).status()
+        runs = runs_of(agent.store)
+        while True:
+            run = await self._rows.run(agent.store, info)
+            # A handle goes on with the next run.
+            goes_on = run is not None and info.status == "Continued"
+            status: Any = run if goes_on else await agent.attach(run_id).status()
+            _, later = await self.agent_of(run_id)
+            if later.status == info.status:  # else the output is that of before
+                break
+            info = later
         driven = runs.is_driven(info)
         reason = None if driven or info.status not in ("running", "Suspended") else self.reason_of(run_id)
         interrupted = reason is not None and info.status == "running"
