@@ -109,10 +109,13 @@ def write(message: Message) -> bytes:
 def read(data: bytes | str) -> Message:
     """Return the message that JSON has; params and result are raw JSON, absent params an empty object."""
     try:
-        check_depth(data, _MAX_DEPTH)
         got = _decode(data)
     except _UNREADABLE as error:
         raise _refused(data, error) from None
+    try:
+        check_depth(data, _MAX_DEPTH)
+    except DecodeError as error:
+        raise JsonRpcError(f"the message cannot be read: {error}", PARSE_ERROR) from None
     if got.method is not UNSET:
         if got.result is UNSET and got.error is None:
             if got.id is UNSET:
