@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from playwright.sync_api import Browser, Page, expect
 
 from tests.samples import LONG, sample
@@ -73,7 +73,8 @@ class World:
 
         @flow
         async def enquire(topic: str) -> list[Any]:
-            return [await ask(f"Question {number}", kind) for number, (kind, *_) in enumerate(ANSWERS)]
+            asked = [await ask(f"Question {number}", kind) for number, (kind, *_) in enumerate(ANSWERS)]
+            return [to_builtins(answer) for answer in asked]
 
         def answer(messages: list[Message]) -> str | ToolCall:
             return "All done." if messages[-1].tool_results else tool_call("pay", amount=3)

@@ -140,7 +140,7 @@ async def tls_proxy(port: int, context: ssl.SSLContext) -> AsyncIterator[int]:
             asking.cancel()
             answering.cancel()
             await asyncio.gather(asking, answering, return_exceptions=True)
-        except asyncio.IncompleteReadError:  # a connection that the browser has opened in advance
+        except (asyncio.IncompleteReadError, asyncio.CancelledError):  # one that the browser has opened in advance
             pass
         finally:
             tasks.discard(task)
