@@ -187,12 +187,15 @@ async def _swallows_after_one() -> str:
     return "swallowed it"
 
 
+_CANCELLED = [_waits_in_a_group, _waits_after_one]
+if sys.version_info >= (3, 13):  # before, it looks like the cancellation that a group leaves behind
+    _CANCELLED.append(_swallows_after_one)
+
+
 @pytest.mark.parametrize(
     ("use", "place"),
     sample(
-        product(
-            [_waits_in_a_group, _waits_after_one, _swallows_after_one], [_plain, _timed, _at_the_same_time, _below]
-        ),
+        product(_CANCELLED, [_plain, _timed, _at_the_same_time, _below]),
         6,
     ),
 )
