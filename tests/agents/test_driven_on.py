@@ -17,6 +17,7 @@ from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
+from ziggurat.runs.waking import due
 from ziggurat.testing import HandClock, assert_no_leaks
 
 KINDS = [None, *PLACES]
@@ -119,7 +120,7 @@ async def test_it_goes_on_at_the_time_on_record_whoever_recorded_it(
 
     await _order(elsewhere).run(run_id="r", environment=Environment(clock=clock))
     await drive(before)
-    waiting = asyncio.ensure_future(here.due("r", clock, 0))
+    waiting = asyncio.ensure_future(due(here, "r", clock, 0))
     await turns(20)
     await drive(after)  # to another wait, before anybody looks
     for seconds, is_due in ((59.0, False), (1.0, after == 60.0), (3_540.0, after is not None)):

@@ -20,6 +20,8 @@ import pytest
 from tests.samples import LONG, rows, sample
 from tests.stores.places import PLACES
 from ziggurat import Agent, Approve, Message, Middleware, ModelResponse, Runnable, Usage, tool, user
+from ziggurat.agents import Answer
+from ziggurat.flows import ask, event, flow, gather
 from ziggurat.journal import Store
 from ziggurat.messages import assistant
 from ziggurat.middleware import Redaction, Trim
@@ -163,6 +165,33 @@ def delegating(turns: int, **settings: Any) -> Runnable:
     return background(member("lead", lead, max_steps=2 * turns + 1), member("ann"), **settings)
 
 
+async def decided(store: Store, turns: int) -> None:
+    @flow(store=store)
+    async def asks() -> int:
+        return len(await gather(*(ask(f"Pay {number}?") for number in range(turns))))
+
+    run = await asks.run(run_id="r")
+    handle = asks.attach("r")
+    for item in run.pending:
+        await handle.decide({item.id: Answer("yes")})
+
+
+async def posted(store: Store, turns: int) -> None:
+    """Send events to a run that waits in this process for another one."""
+
+    @flow(store=store)
+    async def waits() -> None:
+        await event("end")
+
+    handle = waits.start(run_id="r")
+    async for _ in handle.events():  # until it waits
+        pass
+    for number in range(turns):
+        await handle.send("other", number)
+    await handle.send("end")
+    await handle.result()
+
+
 IN_SESSION: dict[str, Callable[..., Runnable]] = {
     "agent, trimmed": lambda **given: member("ann", middleware=[Trim(last=6)], **given),
     "agent, trimmed to tokens": lambda **given: member("ann", middleware=[Trim(tokens=200)], **given),
@@ -214,6 +243,8 @@ KINDS: dict[str, Callable[[Store, int], Awaitable[object]]] = {
         member("lead"), *[member(f"m{number}") for number in range(n)], store=store
     ).run("go"),
     "background": lambda store, n: delegating(n, store=store).run("go"),
+    "decided one by one": decided,
+    "sent for later": posted,
     "session, resumed": lambda store, n: resumed(member("ann", acting, tools=[act], store=store), n),
     "session of a chat, resumed": lambda store, n: resumed(
         group_chat(member("ben"), member("ann", acting, tools=[act]), turns=2, store=store), n
@@ -277,7 +308,7 @@ async def seconds(kind: str, place: str, folder: Path, turns: int) -> float:
         await store.close()
 
 
-CASES = sample(rows(KINDS, ["memory", "sqlite", "postgres"]), 8)
+CASES = sample(rows(KINDS, ["memory", "file", "sqlite", "postgres"]), 8)
 
 
 @pytest.mark.parametrize(("kind", "place"), CASES)

@@ -46,6 +46,7 @@ class _Process:
         self.dead = False
         self._opened = place()
         self.store: Any = WatchedStore(self._opened, self._reached)
+        self.paying = _paying(self.store)
 
     def die_in(self, moments: int) -> None:
         self._left = moments
@@ -64,6 +65,7 @@ class _Process:
         self._left, self.dead = 0, False
         self._opened = self._place()
         self.store = WatchedStore(self._opened, self._reached)
+        self.paying = _paying(self.store)
 
 
 class _Life:
@@ -82,7 +84,7 @@ class _Life:
 
     async def live(self) -> None:
         first, second = self.processes
-        pending = (await _paying(first.store).run(run_id="r")).pending
+        pending = (await first.paying.run(run_id="r")).pending
         self.items = {item.reason: item.id for item in pending if item.stage == "question"}
         for _ in range(self.chance.randint(3, 10)):
             for process in self.processes:
@@ -116,17 +118,17 @@ class _Life:
         """Answer a question without driving the run."""
         question, answer = self._answer()
         decisions = {self.items[question]: Answer(answer)}
-        await self._told(question, answer, _paying(process.store).attach("r").decide(decisions))
+        await self._told(question, answer, process.paying.attach("r").decide(decisions))
 
     async def resume(self, process: _Process) -> None:
         """Drive the run, perhaps with an answer."""
         if self.chance.random() < 0.5:
             question, answer = self._answer()
             decisions = {self.items[question]: Answer(answer)}
-            await self._told(question, answer, _paying(process.store).resume("r", decisions))
+            await self._told(question, answer, process.paying.resume("r", decisions))
             return
         try:
-            await _paying(process.store).resume("r")
+            await process.paying.resume("r")
         except (StoreError, LeaseHeld):
             return
 
@@ -148,17 +150,17 @@ class _Life:
 
     async def judge(self) -> None:
         """Bring the run to its end, and compare it with what everybody was told."""
-        store = self.processes[0].store
-        run = await _paying(store).resume("r")
+        store, paying = self.processes[0].store, self.processes[0].paying
+        run = await paying.resume("r")
         while run.pending:
             open_ones = {item.reason: item.id for item in run.pending if item.stage == "question"}
             for question, item_id in open_ones.items():
                 assert not any(told for _, told in self.answers[question]), "an answer is lost"
-                await _paying(store).attach("r").decide({item_id: Answer("last")})
+                await paying.attach("r").decide({item_id: Answer("last")})
                 self.answers[question].append(("last", True))
             if not open_ones:
                 await self.send(self.processes[1])
-            run = await _paying(store).resume("r")
+            run = await paying.resume("r")
         *answers, events = run.output
         for question, answer in zip(QUESTIONS, answers, strict=True):
             told = self.answers[question]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunInProgress, RunNotFound
+from ziggurat.core.errors import IN_PROGRESS, ConfigurationError, RunNotFound
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.verbs import verb
 from ziggurat.messages import stops
@@ -15,6 +15,7 @@ from ziggurat.messages.prompts import Prompt, user_messages
 from ziggurat.runs import drive, sending
 from ziggurat.runs.control import RunControl, SteeringAct
 from ziggurat.runs.options import Environment
+from ziggurat.runs.waking import due
 
 if TYPE_CHECKING:
     from ziggurat.runs.control import SubscribedItem
@@ -97,7 +98,7 @@ class RunHandle(Generic[Out]):
         while True:
             try:
                 run = await self._drive_once(driving, again)
-            except (LeaseHeld, RunInProgress):
+            except IN_PROGRESS:
                 if not again:
                     raise
                 return await self._follow()  # somebody else goes on with it
@@ -112,7 +113,7 @@ class RunHandle(Generic[Out]):
                     info = await self._runs.find(self._newest)
                     self._count = 0 if info is None else info.count
                     return run
-                self._seen = await self._runs.due(self._newest, driving.clock, self._seen)
+                self._seen = await due(self._runs, self._newest, driving.clock, self._seen)
             except asyncio.CancelledError:
                 if not self._at_once:
                     raise
@@ -313,7 +314,7 @@ class RunHandle(Generic[Out]):
             AlreadyDecided: a call was decided in another way before.
             ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
         """
-        await self._opener.decide(self.id, decisions, (environment or Environment()).clock)
+        await self._opener.deciding.decide(self.id, decisions, (environment or Environment()).clock)
 
     @checked
     async def send(self, name: NonEmptyText, value: Any = None, *, key: NonEmptyText | None = None) -> bool:

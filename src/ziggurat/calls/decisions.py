@@ -40,10 +40,10 @@ def decision_entries(
     journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
 ) -> list[Decided]:
     """Return the entries that record decisions; one that is late is a denial, or with `in_time` is refused."""
-    waits = {each.id: each for each in journal.index.waits().values()} if decisions else {}
     entries: list[Decided] = []
     for item_id, decision in decisions.items():
-        pending = waits.get(item_id)
+        waits = journal.index.waits()
+        pending = next(map(waits.get, journal.index.waits_of((item_id,))), None)
         if pending is None and _was_decided(journal, item_id, decision):
             continue
         if pending is None:

@@ -13,7 +13,7 @@ from ziggurat.core.codec import as_type, encode
 from ziggurat.core.errors import ZigguratError
 from ziggurat.core.log import logger
 from ziggurat.core.path import upwards
-from ziggurat.journal.entries import Decided, Ended, Pending, Result
+from ziggurat.journal.entries import Decided, Ended, Result
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Decision, decision_of
@@ -72,7 +72,7 @@ class Inbox:
     def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive) -> None:
         self.runs: Inboxes = inboxes
         self._run_id = run_id
-        self._journal = journal
+        self.journal: LocalJournal = journal
         self._receive = receive
         self._last = 0  # the number of the last item that was read
         self._keys: dict[str, int] = {}  # the numbers of the items that were read
@@ -130,7 +130,7 @@ class Inbox:
 
     def find_taken(self) -> None:
         """Search the entries of the record since the last search for what was taken, or given back."""
-        for number, entry in enumerate(self._journal.entries[self._entries :], self._entries + 1):
+        for number, entry in enumerate(self.journal.entries[self._entries :], self._entries + 1):
             if isinstance(entry, Ended) and entry.stop != "Suspended":
                 self._end = number
             elif isinstance(entry, Result) and entry.name == "steering":
@@ -145,7 +145,7 @@ class Inbox:
                     # Below a flow that has the name of a group there are no numbers.
                     if part.isdigit() and int(part) - 1 not in as_type(entry.value, Winners).parts:
                         self._give_back(taker.posted)
-        self._entries = len(self._journal.entries)
+        self._entries = len(self.journal.entries)
 
     def _mark_taken(self, number: int) -> None:
         self._taken.add(number)
@@ -183,13 +183,13 @@ class Inbox:
         held, self._decisions = self._decisions, {}
         for number, posted in held.items():
             try:
-                for entry in decision_entries(self._journal, posted.decisions, posted.at or now, agent, in_time=True):
-                    self._journal.append(replace(entry, posted=number), hold=True)
+                for entry in decision_entries(self.journal, posted.decisions, posted.at or now, agent, in_time=True):
+                    self.journal.append(replace(entry, posted=number), hold=True)
             except ZigguratError as error:  # it fitted when it was sent
                 self._spoilt.update(key for key, each in self._keys.items() if each == number)
                 logger.warning("the decisions that were posted as number %d are not used: %s", number, error)
         self._note()
-        entries = decision_entries(self._journal, decisions, now, agent, in_time=in_time)
+        entries = decision_entries(self.journal, decisions, now, agent, in_time=in_time)
         try:
             for place, entry in enumerate(entries):
                 decision = decision_of(entry.decision)
@@ -216,10 +216,7 @@ class Inbox:
         """Post a decision on an item that waits, and return the one that stands, with its number."""
         # So it cannot happen that another one, which somebody posts before this one is on record, has no effect
         # although it was accepted.
-        entries = self._journal.entries
-        number = len(entries)
-        while not (isinstance(began := entries[number - 1], Pending) and began.id == item_id):
-            number -= 1
+        (number,) = self.journal.index.waits_of((item_id,))
         key = f"decide {number} {item_id}"  # of several on one wait, the first is kept
         content = PostedDecisions({item_id: decision}, at)
         new = await self.runs.put_item(self._run_id, key, encode(content))
@@ -232,8 +229,8 @@ class Inbox:
 
     async def withdraw(self) -> None:
         """Withdraw the decisions that were posted here and did not come on record: it is as if they were never made."""
-        for entry in self._journal.entries if self._own else ():
-            if isinstance(entry, Decided) and not self._journal.withdraws(entry.id):
+        for entry in self.journal.entries if self._own else ():
+            if isinstance(entry, Decided) and not self.journal.withdraws(entry.id):
                 self._own.pop(entry.posted, None)
         while self._own:
             _, key = self._own.popitem()
@@ -242,5 +239,5 @@ class Inbox:
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""
         unused = next(iter(self._decisions), self._last + 1)
-        self._journal.inbox_read = min((*self._looked.values(), unused - 1))
-        self._journal.inbox_taken = self._last - len(self._waiting) - len(self._decisions)
+        self.journal.inbox_read = min((*self._looked.values(), unused - 1))
+        self.journal.inbox_taken = self._last - len(self._waiting) - len(self._decisions)

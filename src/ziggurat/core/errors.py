@@ -317,6 +317,10 @@ class LeaseHeld(StoreError):
     transient = True
 
 
+IN_PROGRESS = (RunInProgress, LeaseHeld)
+"""Raised when a run is started or continued that is driven already, here or elsewhere."""
+
+
 class LeaseLost(StoreError):
     """Another process now holds the lease; nothing more may be recorded or done here."""
 

@@ -180,6 +180,8 @@ class Ended(JournalEntry, frozen=True, gc=True):
     """When the run goes on by itself, in POSIX seconds; None for never."""
     waits: tuple[int, ...] | None = None
     """The numbers of the entries with which began what the run waits for; None if it waits for nothing."""
+    still: bool = False
+    """Whether it waited before and was only decided on: it waits for what is left of the `waits` of the end before."""
 
 
 class LossAccepted(JournalEntry, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """Views over the entries of a run: its composites, acts and waits, and what they have cost in usage and time."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -46,6 +46,7 @@ class RecordIndex:
         self.running: set[str] = set()  # the paths of acts that run in this process
         self._waits: dict[int, Pending] = {}  # by the numbers of their entries, those that are not over
         self._numbers: dict[str, int] = {}  # that of the last wait at each path
+        self._by_id: dict[str, int] = {}  # that of the last wait with each id
         self._among = -1  # the number of entries of which `_waits_at` is made
         self._waits_at: dict[str, list[Pending]] = {}  # those at and below each path
 
@@ -96,10 +97,10 @@ class RecordIndex:
         self._look()
         return self._waits
 
-    def waits_of(self, ids: Collection[str]) -> tuple[int, ...]:
+    def waits_of(self, ids: Iterable[str]) -> tuple[int, ...]:
         """Return the numbers of the entries with which calls of these ids last began to wait."""
-        numbers = {entry.id: number for number, entry in enumerate(self._entries, 1) if isinstance(entry, Pending)}
-        return tuple(sorted(numbers[each] for each in ids if each in numbers))
+        self._look()
+        return tuple(sorted(self._by_id[each] for each in ids if each in self._by_id))
 
     def waits_at(self, path: str = "") -> list[Pending]:
         """Return those at and below a path, in the order in which they started waiting; all of them by default."""
@@ -149,7 +150,7 @@ class RecordIndex:
         if isinstance(entry, (Pending, Decided, Intent)):
             self._waits.pop(self._numbers.get(entry.path, 0), None)
             if isinstance(entry, Pending):
-                self._waits[number], self._numbers[entry.path] = entry, number
+                self._waits[number], self._numbers[entry.path], self._by_id[entry.id] = entry, number, number
         elif isinstance(entry, Result):
             # In a part of a group that was not needed it is over with the group, although nothing was decided.
             for each, wait in tuple(self._waits.items()):

@@ -129,6 +129,13 @@ class RunRecord:
         self.watch = Stopwatch(self.watch.clock, earlier=self._earlier)
         self.stable = self._begun = len(self.entries)
 
+    def write_again(self, writer: "LogWriter | None") -> None:
+        """Be written to once more after it was closed, in a store by another writer; nothing was recorded since."""
+        if writer is not None and self.writer is not None:
+            writer.conversations = self.writer.conversations
+        self.failed, self.refusing, self.writer = None, False, writer
+        self._begun = len(self.entries)
+
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(self, entry: JournalEntry, /, *, hold: bool = False) -> Awaitable[None] | None:

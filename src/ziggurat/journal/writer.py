@@ -63,7 +63,7 @@ class LogWriter:
         self._epoch = epoch
         self._probe = probe
         self._chain = chain_of(store)
-        self._digest = ""
+        self.digest: str = ""  # of the last row
         self._entries: list[JournalEntry] = []  # those that are not written yet, and their JSON
         self._lines: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -71,7 +71,7 @@ class LogWriter:
         self._writing = False
         self._asks = journal.index.asks
         if written:
-            self._digest = written[-1].digest
+            self.digest = written[-1].digest
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class LogWriter:
             elif isinstance(entry, Pending) and entry.asks:
                 self._asks = True
         if end is not None:
-            self._asks = end.waits is not None and self._journal.index.asks
+            self._asks = (end.still or end.waits is not None) and self._journal.index.asks
         rows, blobs = self.rows_of(lines, end)
         release, due = end is not None, 0.0 if end is None else end.due
         read = self._journal.inbox_read if rows[-1].status == "Suspended" else None
@@ -163,8 +163,8 @@ class LogWriter:
                 name = blake2b(data, digest_size=32).hexdigest()
                 blobs[name] = data
                 data = msgspec.json.encode(Blob(name, len(data)))
-            self._digest = self._chain.link(self._log, self._digest, data)
-            rows.append(Row(number, self._digest, data, status, self._asks, self._journal.inbox_taken))
+            self.digest = self._chain.link(self._log, self.digest, data)
+            rows.append(Row(number, self.digest, data, status, self._asks, self._journal.inbox_taken))
         return rows, blobs
 
     def _on_written(self, entries: list[JournalEntry], release: bool, done: "asyncio.Future[None]") -> None:

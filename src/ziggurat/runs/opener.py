@@ -11,30 +11,28 @@ from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.hooks import screened
 from ziggurat.calls.inbox import Inbox
-from ziggurat.core.clock import Clock, new_id as fresh_id
+from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, Scope
-from ziggurat.core.errors import CallerError, LeaseHeld, RunExists, RunNotFound, attach
+from ziggurat.core.errors import CallerError, RunExists, RunNotFound, attach
 from ziggurat.core.event import Listeners
 from ziggurat.core.path import check_new_id, escaped
 from ziggurat.journal.entries import (
-    Decided,
-    Ended,
     Entered,
     JournalEntry,
     Opened,
     Origin,
-    Pending,
     Tried,
 )
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, Decisions, empty_run
+from ziggurat.messages.agent import AgentRequest, empty_run
 from ziggurat.messages.prompts import Prompt
 from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, SubscribedItem
+from ziggurat.runs.deciding import Deciding
 from ziggurat.runs.opening import Opening
-from ziggurat.runs.options import NO_OPTIONS, Environment, Live, RunOptions
+from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions
 from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs, conditions_of
 from ziggurat.runs.session_writer import (
@@ -58,6 +56,7 @@ class Opener:
         self.steerable = steerable
         self.name = name
         self.path: str = escaped(name)
+        self.deciding = Deciding(runs, agent, self._prepare)
         self._agent = agent
         self._parts = parts
 
@@ -216,42 +215,6 @@ class Opener:
                 pass
         return self._answered(run_id, journal, NO_OPTIONS)
 
-    async def decide(self, run_id: str, decisions: Decisions, clock: Clock) -> None:
-        """Decide on what waits in a run, without driving it; if nobody does, it is recorded, and the run is due."""
-        while (info := await self.runs.known(run_id)).status == "Continued":
-            # To decide once more on what was decided here has no effect, whatever goes on by now.
-            entries = (await self.runs.read(run_id)).entries
-            if any(isinstance(entry, Pending) and entry.id in decisions for entry in entries):
-                break
-            run_id = info.next_id
-
-        try:
-            if self.runs.is_in_progress(run_id):
-                raise LeaseHeld(f"this process drives the run {run_id!r}")
-            journal = await self.runs.begin(run_id, self.runs.take(run_id, Environment(clock=clock)))
-        except LeaseHeld:  # whoever drives the run takes them from its inbox
-            await self._post_decisions(run_id, await self.runs.read(run_id), decisions, clock.now())
-            self.runs.posted(run_id)
-            return
-        try:
-            decided = await self._post_decisions(run_id, journal, decisions, clock.now())
-            # All in one write, with the new end: with a part of them the run would go on as if the rest were undecided.
-            for entry in decided[:-1]:
-                journal.append(entry, hold=True)
-            if decided:
-                written, ended = journal.write(decided[-1]), _still_suspended(journal, clock.now())
-                await (written if ended is None else journal.write(ended))
-        finally:
-            await self.runs.leave(run_id, journal)
-
-    async def _post_decisions(
-        self, run_id: str, journal: LocalJournal, decisions: Decisions, now: float
-    ) -> list[Decided]:
-        self._recorded_request(journal, run_id)
-        self._screen(journal)
-        inbox = Inbox(self.runs, run_id, journal, lambda *steering: False)
-        return await inbox.decide(decisions, now, self._agent, in_time=True)
-
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended, unless it goes on since."""
         journal = await self.runs.read_ended(run_id, options.environment.clock)
@@ -363,6 +326,10 @@ class Opener:
         if chain is not None and chain.hooks["on_record"]:
             screened(journal, chain, "")
 
+    def _prepare(self, journal: LocalJournal, run_id: str) -> None:
+        self._recorded_request(journal, run_id)
+        self._screen(journal)
+
     def screened_entry(self, entry: JournalEntry) -> JournalEntry:
         screens = LocalJournal()
         self._screen(screens)
@@ -391,12 +358,3 @@ def _new_id(options: RunOptions) -> str:
     run_id = ids() if options.run_id is None else options.run_id
     check_new_id(run_id, "run_id")
     return run_id
-
-
-def _still_suspended(journal: LocalJournal, now: float) -> Ended | None:
-    """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more."""
-    waits, end = journal.index.waits(), journal.last_end
-    if not waits:
-        return None
-    # It is due at once: what depends on a decision goes on, whatever else waits.
-    return Ended("", "Suspended", 0.0 if end is None else end.elapsed, due=now, waits=tuple(waits))

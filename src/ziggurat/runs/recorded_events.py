@@ -66,8 +66,25 @@ class RecordedEvents:
         self._items: dict[str, PendingItem] = {}
         self._entered: set[str] = set()  # the paths of agents
         self._records: dict[str, Record] = {}  # of the calls that have an intent
+        self._number = 0  # of the last entry
+        self._began: dict[str, int] = {}  # the number of the last wait at each path
+        self._waits: dict[int, None] = {}  # the numbers of the waits of the last end, without those decided since
 
     def read(self, entry: JournalEntry) -> Event | JournalEntry:
+        self._number += 1
+        match entry:
+            case Pending():
+                self._began[entry.path] = self._number
+            case Decided():
+                self._waits.pop(self._began.get(entry.path, 0), None)
+            case Ended():
+                if not entry.still:
+                    self._waits = dict.fromkeys(entry.waits or ())
+                run, waits = as_type(entry.run, AgentRun | None), tuple(self._waits)
+                return replace(entry, run=run, waits=waits if entry.still else entry.waits)
+        return self._event(entry)
+
+    def _event(self, entry: JournalEntry) -> Event | JournalEntry:
         match entry:
             case Result():
                 return self._result(entry)
@@ -150,8 +167,6 @@ def _decoded(entry: JournalEntry) -> JournalEntry:
             return replace(entry, decision=decision_of(entry.decision))
         case Returned():
             return replace(entry, value=as_type(entry.value, object))
-        case Ended():
-            return replace(entry, run=as_type(entry.run, AgentRun | None))
     return entry
 
 

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, decode, digest, encode
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
-from ziggurat.core.tasks import first_of, ring
+from ziggurat.core.tasks import ring
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogFilters, LogInfo, Store, run_log
@@ -218,25 +218,10 @@ class Runs:
                 return False
             if info.status == "running" or info.count > count:
                 break
-            await self._begun(run_id, POLL)
+            await self.begun(run_id, POLL)
         return True
 
-    async def due(self, run_id: str, clock: Clock, seen: int) -> int:
-        """Wait until a run that waits can go on, at its time or by an item after the last seen; return the last one."""
-        count, at = 0, None
-        while True:
-            info, items = await self.find(run_id), await self.inbox(run_id, seen)
-            if info is None or info.status != "Suspended" or items or self.is_in_progress(run_id):
-                return items[-1].number if items else seen
-            if info.count != count:  # another process may have driven it on to another wait
-                ended = await self.entry(run_id, info.count)
-                count, at = info.count, ended.due if isinstance(ended, Ended) else None
-            left = POLL if at is None else at - clock.now()
-            if left <= 0:
-                return seen
-            await first_of(self._begun(run_id, POLL), clock.sleep(left))
-
-    async def _begun(self, run_id: str, seconds: float) -> bool:
+    async def begun(self, run_id: str, seconds: float) -> bool:
         """Wait until a run is in progress in this process, at most for some seconds; return whether it is."""
         if seconds:
             await self._wait_for_change(run_id, lambda: not self.is_in_progress(run_id), seconds)
@@ -276,9 +261,19 @@ class Runs:
             self._fingerprints[run_id] = fingerprint
         return journal
 
-    async def take(self, run_id: str, environment: Environment, claim: Claim | None = None) -> LocalJournal:
-        """Take over a run that stopped, or was claimed; see `begin`."""
-        return _copy(self._find(run_id), environment.clock)
+    async def take(
+        self, run_id: str, environment: Environment, claim: Claim | None = None, known: LocalJournal | None = None
+    ) -> LocalJournal:
+        """Take over a run that stopped, or was claimed; see `begin`.
+
+        Args:
+            known: The record as it was when it was last left here, which is returned if nothing was added since.
+        """
+        journal = self._find(run_id)
+        if journal is not known:
+            return _copy(journal, environment.clock)
+        journal.write_again(None)
+        return journal
 
     async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
         try:

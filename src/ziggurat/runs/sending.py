@@ -9,7 +9,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingEx
 from ziggurat.core.event import warn_once
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.similar import similar
-from ziggurat.journal.entries import Ended, Pending, RedactEntry, Result
+from ziggurat.journal.entries import RedactEntry, Result
 from ziggurat.journal.store import UNFINISHED, LogInfo, Store
 from ziggurat.messages.agent import Answer, PendingItem, recorded_item
 from ziggurat.messages.conversation import Verb
@@ -18,6 +18,7 @@ from ziggurat.messages.posted import PostedCancel, PostedEvent, PostedMessages
 from ziggurat.messages.prompts import Prompt, user_messages
 from ziggurat.runs.options import RunId
 from ziggurat.runs.runs import Runs, runs_of
+from ziggurat.runs.waking import waits_of
 from ziggurat.tools.decisions import awaited_in, fitting
 
 
@@ -61,7 +62,7 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     if info.status not in UNFINISHED:
         wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
     elif info.status == "Suspended":
-        waits = [recorded_item(each, None) for each in await _waits(runs, info)]
+        waits = [recorded_item(each, None) for each in await waits_of(runs, info)]
         awaited = [item for item in waits if item.stage == "event"]
         _warn_of_name(awaited, name, run_id)
         unfit = _misfit(awaited, name, decode(data, PostedEvent).value)
@@ -111,15 +112,6 @@ def _misfit(awaited: list[PendingItem], name: str, value: object) -> str | None:
         else:
             return None
     return wrong
-
-
-async def _waits(runs: Runs, info: LogInfo) -> list[Pending]:
-    """Return what a suspended run waits for; of its record only the entries that say so are read."""
-    ended = await runs.entry(info.id, info.count)
-    if not isinstance(ended, Ended):  # it goes on by now
-        return [*(await runs.read(info.id)).index.waits().values()]
-    entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
-    return [entry for entry in entries if isinstance(entry, Pending)]
 
 
 async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:

@@ -6,14 +6,15 @@ from functools import partial
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import CallerError
+from ziggurat.core.errors import IN_PROGRESS, CallerError
 from ziggurat.core.event import Listener
 from ziggurat.core.log import logger
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.stops import Continued, Suspended
 from ziggurat.runs.options import SYSTEM, Deps, Environment
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.requests import IN_PROGRESS, first_id
+from ziggurat.runs.waking import due
+from ziggurat.serve.requests import first_id
 
 Work = Callable[..., Coroutine[Any, Any, AgentRun]]
 """Begins a run, or goes on with one; takes `listeners`, `environment` and `deps`."""
@@ -149,7 +150,7 @@ class Driver:
         del self._tasks[task]
         self._waiting[driving.run_id] = task, driving
         try:
-            return await runs_of(driving.agent.store).due(driving.run_id, self.environment.clock, seen)
+            return await due(runs_of(driving.agent.store), driving.run_id, self.environment.clock, seen)
         finally:
             del self._waiting[driving.run_id]
 

@@ -19,9 +19,6 @@ from ziggurat.core.errors import (
 from ziggurat.core.similar import similar
 from ziggurat.messages.stops import STATUSES
 
-IN_PROGRESS = (RunInProgress, LeaseHeld)
-"""Raised when a run is started or continued that is driven already, here or elsewhere."""
-
 _ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}(~[0-9]{1,9})?")
 """The ids that are given, with the numbers of runs that continue others as new."""
 _CONTINUED = re.compile(r"~\d{1,9}$")

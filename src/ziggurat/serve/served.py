@@ -20,7 +20,6 @@ from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.decisions import PendingRow
 from ziggurat.serve.driving import Driver
-from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.rows import RunRow, RunRows
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
@@ -101,7 +100,7 @@ class ServedAgents(Driver):
         known = "run_id" in arguments and await agent.store.find(f"run:{run_id}") is not None
         try:
             await self.drive(agent, run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
-        except IN_PROGRESS:  # another request would be refused with RunExists
+        except errors.IN_PROGRESS:  # another request would be refused with RunExists
             info = await agent.store.find(f"run:{run_id}") if known else None
             if info is None or not runs_of(agent.store).is_driven(info):
                 raise
@@ -119,7 +118,7 @@ class ServedAgents(Driver):
         await agent.attach(run_id).decide(decisions)
         status = await agent.attach(run_id).status()
         if not status.driven and not any(item.id not in decisions for item in status.pending if item.needs_decision):
-            with suppress(*IN_PROGRESS):  # the decisions have made it due, and another process was quicker
+            with suppress(*errors.IN_PROGRESS):  # the decisions have made it due, and another process was quicker
                 await self.drive(agent, status.id, partial(agent.resume, status.id), listeners)
 
     async def cancel(self, run_id: str) -> bool:
@@ -128,7 +127,7 @@ class ServedAgents(Driver):
         handle = agent.attach(info.id)
         done = await handle.cancel()
         if done and not (await handle.status()).driven:
-            with suppress(*IN_PROGRESS):
+            with suppress(*errors.IN_PROGRESS):
                 await self.resume(info.id)
         return done
 

@@ -32,7 +32,7 @@ from ziggurat.stores.file_log import (
     described,
     file_name,
     repair,
-    rows_in,
+    rows_of,
     state_of,
 )
 
@@ -224,8 +224,9 @@ class FileStore:
             state = state_of(folder)
             if state is None or not Disk.is_at(at, path):
                 raise RunNotFound(f"there is no {log} in {self.path}")
-            data = repair(self._disk, at, path)
-            return _Held(state.epoch, at, len(rows_in(data)), len(data))
+            size = repair(self._disk, at, path)
+            # A last line that cannot be read says no number, and counts as a row.
+            return _Held(state.epoch, at, state.info.count or len(rows_of(path, 0)), size)
         except BaseException:
             self._disk.close(at)
             raise
@@ -249,7 +250,6 @@ class FileStore:
     def _forget(self, log: str) -> None:
         """Close the file of a log, which releases its lease."""
         held = self._held.pop(log, None)
-        self._inboxes.pop(log, None)
         if held is not None:
             self._disk.close(held.at)
 
@@ -270,8 +270,7 @@ class FileStore:
 
     def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
         self._prepare()
-        data = content_of(self._at(log) / "log.jsonl")
-        return [] if data is None else rows_in(data)[after : None if limit is None else after + limit]
+        return rows_of(self._at(log) / "log.jsonl", after)[:limit]
 
     def _infos(self, prefix: str) -> list[LogInfo]:
         self._prepare()
@@ -289,6 +288,7 @@ class FileStore:
         self._disk.sync_folder(trash.parent)
         shutil.rmtree(trash, ignore_errors=True)
         self._forget(log)
+        self._inboxes.pop(log, None)
         return True
 
     def _quarantine(self, log: str, problem: str) -> None:

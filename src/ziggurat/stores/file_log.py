@@ -82,28 +82,54 @@ def append_lines(disk: Disk, at: int, lines: Sequence[LogLine | InboxItem]) -> N
         raise
 
 
-def repair(disk: Disk, at: int, path: Path) -> bytes:
-    """Remove a last line that a crash has cut off from an open file that is locked; return the rest."""
-    data = read_private(path)
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
+def repair(disk: Disk, at: int, path: Path) -> int:
+    """Remove a last line that a crash has cut off from an open file that is locked; return the size of the rest."""
+    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+        size = end = file.seek(0, os.SEEK_END)
+        whole = 0
+        while end and not whole:
+            start = max(0, end - _BLOCK)
+            file.seek(start)
+            whole = file.read(end - start).rfind(b"\n") + 1
+            whole, end = start + whole if whole else 0, start
+    if whole < size:
         disk.truncate(at, whole)
         disk.sync(at)
-    return data[:whole]
+    return whole
 
 
-def rows_in(data: bytes) -> list[Row]:
-    # A line that cannot be read becomes a row without a digest, so that it matches no row before or after it.
-    rows: list[Row] = []
+def rows_of(path: Path, after: int) -> list[Row]:
+    """Return the rows numbered higher than `after`; unless one is damaged, no more of the file is read."""
+    try:
+        at = open_private(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return []
+    with os.fdopen(at, "rb") as file:
+        rows: list[Row] = []
+        for text in _backwards(file) if after else ():
+            row = _row_in(text, 0)
+            if row is not None and not row.digest:
+                break
+            if row is not None and row.number <= after:
+                return rows[::-1]
+            rows += () if row is None else (row,)
+        file.seek(0)
+        data = file.read()
+    rows = []
     for text in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
-        try:
-            line = _LINE.decode(text)
-        except UNREADABLE:
-            rows.append(Row(len(rows) + 1, "", text, ""))
-        else:
-            if line.number is not None:
-                rows.append(Row(line.number, line.digest, bytes(memoryview(line.data)), line.status))
-    return rows
+        row = _row_in(text, len(rows) + 1)
+        rows += () if row is None else (row,)
+    return rows[after:]
+
+
+def _row_in(text: bytes, number: int) -> Row | None:
+    """Return the row in a line, None if it has something else; without a digest if it cannot be read."""
+    # So it matches no row before or after it.
+    try:
+        line = _LINE.decode(text)
+    except UNREADABLE:
+        return Row(number, "", text, "")
+    return None if line.number is None else Row(line.number, line.digest, bytes(memoryview(line.data)), line.status)
 
 
 class KnownInbox:

@@ -9,14 +9,13 @@ from typing import Any
 from ziggurat.agents.status import RunStatus
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import CallerError
+from ziggurat.core.errors import IN_PROGRESS, CallerError
 from ziggurat.core.event import Listener
 from ziggurat.messages.agent import AgentRun
 from ziggurat.serve.mcp.caller import Caller, Signer
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import waiting_in
 from ziggurat.serve.mcp.offered import Offered
-from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.jsonrpc import INTERNAL_ERROR, JsonRpcError
 

@@ -20,7 +20,7 @@ from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narration
 from ziggurat.serve.decisions import asked_items, decision_of_answer
 from ziggurat.serve.openai.client_request import with_client
-from ziggurat.serve.requests import IN_PROGRESS, check_id
+from ziggurat.serve.requests import check_id
 from ziggurat.serve.served import ServedAgents
 
 _NOTHING = ModelRequest(Transcript.of())
@@ -49,7 +49,7 @@ async def start_run(
     agent = with_client(agents.agent(name), content)
     if not content.messages:
         raise errors.ConfigurationError("messages: there is no message to answer")
-    with suppress(*IN_PROGRESS):  # the run is followed
+    with suppress(*errors.IN_PROGRESS):  # the run is followed
         run = partial(agent.run, history=content.messages, run_id=check_id(run_id), labels=labels)
         await agents.drive(agent, run_id, run)
     return UiRun(run_id, agent, failures=agents.failures)
@@ -77,7 +77,7 @@ async def continue_run(
     decided = {entry.id: number for number, entry in enumerate(entries, 1) if isinstance(entry, Decided)}
     last = max(decided.get(each, len(entries)) for each in decisions)
     client = with_client(agent, replace(content, instructions=None))
-    with suppress(*IN_PROGRESS):  # the run is followed
+    with suppress(*errors.IN_PROGRESS):  # the run is followed
         await agents.drive(client, part, partial(client.run, run_id=part, decisions=decisions))
     return UiRun(run_id, agent, before + _suspended(entries[:last]), failures=agents.failures)
 

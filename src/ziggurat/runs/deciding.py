@@ -1,0 +1,88 @@
+"""Deciding: what waits in a run is decided on from outside, whoever drives it."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ziggurat.calls.enter import AgentService
+from ziggurat.calls.inbox import Inbox
+from ziggurat.core.clock import Clock
+from ziggurat.core.errors import LeaseHeld
+from ziggurat.journal.entries import Ended, Pending
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.messages.agent import Decisions
+from ziggurat.runs.options import Environment
+from ziggurat.runs.runs import Runs
+
+KEPT = 16
+"""How many of the records on which decisions were made last are kept, so that the next one reads only what is new."""
+
+
+class Deciding:
+    """Decides on what waits in the runs of one agent.
+
+    Args:
+        prepare: Refuses a record that is not of this agent, and has its entries screened.
+    """
+
+    def __init__(self, runs: Runs, agent: AgentService, prepare: Callable[[LocalJournal, str], None]) -> None:
+        self._runs = runs
+        self._agent = agent
+        self._prepare = prepare
+        self._kept: OrderedDict[str, Inbox] = OrderedDict()  # those of the records, by run
+
+    async def decide(self, run_id: str, decisions: Decisions, clock: Clock) -> None:
+        """Decide on what waits in a run, without driving it; if nobody does, it is recorded, and the run is due."""
+        run_id = await self._waiting_run(run_id, decisions)
+        try:
+            if self._runs.is_in_progress(run_id):
+                raise LeaseHeld(f"this process drives the run {run_id!r}")
+            kept = self._kept.pop(run_id, None)
+            known = None if kept is None else kept.journal
+            taking = self._runs.take(run_id, Environment(clock=clock), known=known)
+            journal = await self._runs.begin(run_id, taking)
+        except LeaseHeld:  # whoever drives the run takes them from its inbox
+            inbox = self._inbox(run_id, await self._runs.read(run_id))
+            await inbox.decide(decisions, clock.now(), self._agent, in_time=True)
+            self._runs.posted(run_id)
+            return
+        try:
+            inbox = kept if kept is not None and journal is known else self._inbox(run_id, journal)
+            decided = await inbox.decide(decisions, clock.now(), self._agent, in_time=True)
+            # All in one write, with the new end: with a part of them the run would go on as if the rest were undecided.
+            for entry in decided[:-1]:
+                journal.append(entry, hold=True)
+            if decided:
+                written, ended = journal.write(decided[-1]), _still_suspended(journal, clock.now())
+                await (written if ended is None else journal.write(ended))
+        finally:
+            await self._runs.leave(run_id, journal)
+        self._keep(run_id, inbox)
+
+    async def _waiting_run(self, run_id: str, decisions: Decisions) -> str:
+        """Return the id of the run that waits, or was decided on, of a chain that continued as new."""
+        while (info := await self._runs.known(run_id)).status == "Continued":
+            # To decide once more on what was decided here has no effect, whatever goes on by now.
+            entries = (await self._runs.read(run_id)).entries
+            if any(isinstance(entry, Pending) and entry.id in decisions for entry in entries):
+                break
+            run_id = info.next_id
+        return run_id
+
+    def _inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
+        self._prepare(journal, run_id)
+        return Inbox(self._runs, run_id, journal, lambda *steering: False)
+
+    def _keep(self, run_id: str, inbox: Inbox) -> None:
+        if inbox.journal.stable == len(inbox.journal.entries):
+            self._kept[run_id] = inbox
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+
+
+def _still_suspended(journal: LocalJournal, now: float) -> Ended | None:
+    """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more."""
+    end = journal.last_end
+    if not journal.index.waits():
+        return None
+    # It is due at once: what depends on a decision goes on, whatever else waits.
+    return Ended("", "Suspended", 0.0 if end is None else end.elapsed, due=now, still=True)

@@ -1,0 +1,54 @@
+"""Waking: when a run that is suspended can go on."""
+
+from ziggurat.core.clock import Clock
+from ziggurat.core.tasks import first_of
+from ziggurat.journal.entries import Ended, Pending
+from ziggurat.journal.store import InboxItem, LogInfo
+from ziggurat.messages.agent import recorded_item
+from ziggurat.messages.posted import PostedEvent, read_posted
+from ziggurat.runs.runs import POLL, Runs
+from ziggurat.tools.decisions import awaited_in
+
+
+async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> int:
+    """Wait until a run that waits can go on, at its time or by an item after the last seen; return the last one."""
+    began, count, at = seen, 0, None
+    names: set[str] = set()
+    while True:
+        info, items = await runs.find(run_id), await runs.inbox(run_id, seen)
+        if info is None or info.status != "Suspended" or runs.is_in_progress(run_id):
+            return items[-1].number if items else seen
+        if info.count != count:  # another process may have driven it on to another wait
+            if seen != began:  # for which an event may be that was passed over
+                return seen
+            ended = await runs.entry(run_id, info.count)
+            count, at, names = info.count, ended.due if isinstance(ended, Ended) else None, set()
+        if items:
+            seen, names = items[-1].number, names or await _names(runs, info)
+            if not names or not all(_is_for_later(item, names) for item in items):
+                return seen
+        left = POLL if at is None else at - clock.now()
+        if left <= 0:
+            return seen
+        await first_of(runs.begun(run_id, POLL), clock.sleep(left))
+
+
+async def waits_of(runs: Runs, info: LogInfo) -> list[Pending]:
+    """Return what a suspended run waits for; if its end has their numbers, only the entries that say so are read."""
+    ended = await runs.entry(info.id, info.count)
+    if not isinstance(ended, Ended) or ended.still:  # it goes on by now, or was decided on
+        return [*(await runs.read(info.id)).index.waits().values()]
+    entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
+    return [entry for entry in entries if isinstance(entry, Pending)]
+
+
+async def _names(runs: Runs, info: LogInfo) -> set[str]:
+    """Return the names of the events that a suspended run waits for; a timer has an empty one."""
+    items = [recorded_item(wait, None) for wait in await waits_of(runs, info)]
+    alone = [item for item in items if not item.needs_decision]
+    return {awaited_in(item.call).event if item.stage == "event" else "" for item in alone}
+
+
+def _is_for_later(item: InboxItem, names: set[str]) -> bool:
+    content = read_posted(item.data)
+    return isinstance(content, PostedEvent) and content.name not in names
