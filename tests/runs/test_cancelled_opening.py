@@ -14,6 +14,7 @@ from ziggurat import Agent, AgentRun
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.errors import RunExists
 from ziggurat.journal import LogInfo, Row, Store
+from ziggurat.journal.entries import Ended
 from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
@@ -70,6 +71,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def _agent(store: Store) -> Agent:
     return Agent(ScriptedModel("Done."), store=store)
+
+
+async def _end(store: Any) -> Ended:
+    entry = (await runs_of(store).read("r")).entries[-1]
+    assert isinstance(entry, Ended)
+    return entry
 
 
 async def _check_cancelled(store: Store, run_id: str = "r") -> None:
@@ -157,7 +164,7 @@ async def test_a_run_that_is_created_as_the_event_loop_ends_is_cancelled(kind: s
     with closed_when_unused():
         await asyncio.to_thread(asyncio.run, begin())
     store = OPENS[kind](tmp_path)
-    assert await runs_of(store).was_interrupted(await runs_of(store).known("r")), "recover(cancelled=True) finds it"
+    assert (await _end(store)).interrupted, "recover(cancelled=True) finds it"
     await _check_cancelled(store)
     await store.close()
 
@@ -169,6 +176,6 @@ async def test_a_run_that_its_handle_cancels_while_it_is_created_is_not_recovere
     assert await handle.cancel()
     slow.answer.set()
     assert isinstance((await handle.result()).stop, stops.Cancelled)
-    assert not await runs_of(store).was_interrupted(await runs_of(store).known("r")), "recover() leaves it alone"
+    assert not (await _end(store)).interrupted, "recover() leaves it alone"
     await _check_cancelled(store)
     await store.close()

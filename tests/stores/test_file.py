@@ -133,9 +133,12 @@ async def test_any_damaged_line_of_a_run_is_noticed(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     await Agent(ScriptedModel("Done."), store=store, name="desk").run("go", run_id="r")
     path = tmp_path / "logs" / "run%3ar" / "log.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines, every = path.read_bytes().splitlines(keepends=True), await store.read("run:r")
+    assert [await store.read("run:r", after, 2) for after in range(9)] == [every[at : at + 2] for at in range(9)]
     for number in range(1, len(lines)):
         path.write_bytes(b"".join([*lines[:number], b"\xff" + lines[number][1:], *lines[number + 1 :]]))
+        undamaged = [row.number for row in await store.read("run:r", 1) if row.digest]
+        assert undamaged == [row.number for row in every[1:] if row.data not in lines[number]]
         with pytest.raises(JournalCorrupt):
             await Agent(ScriptedModel("Done."), store=store, name="desk").replay("r")
     await store.close()

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from ziggurat.agents.queue import queue_of
 from ziggurat.agents.starter import Starter
+from ziggurat.core import errors
 from ziggurat.core.clock import Clock
-from ziggurat.core.errors import LeaseHeld, LeaseLost, RunInProgress, RunNotFound, StoreError
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
+from ziggurat.journal.entries import Ended
 from ziggurat.journal.store import Claim, Store
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
@@ -124,7 +125,7 @@ class Worker(Generic[Out]):
                     await self._try_again()
                     claimed = await self._claim_due(_PAUSE)
                     failures = 0
-                except StoreError as error:
+                except errors.StoreError as error:
                     if getattr(self._store, "closed", False):
                         raise
                     pause = min(2.0**failures, _LONGEST)
@@ -209,14 +210,14 @@ class Worker(Generic[Out]):
         try:
             await self._company.join(driven.control)
             run = await self._starter.drive_apart(reopen, "driven by a worker", options)
-        except (LeaseHeld, LeaseLost, RunInProgress, RunNotFound) as error:
+        except (*errors.IN_PROGRESS, errors.LeaseLost, errors.RunNotFound) as error:
             # Another process has it or its session; it lost its lease here and has not ended; or it was deleted.
             logger.info("the run %s is left to others: %s", run_id, error)
             pause = pause if pause == math.inf else _WAIT
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this run, the others go on
             logger.error("the run %s could not go on: %s", run_id, error)
             self._report(run_id, error)
-            if isinstance(error, StoreError) and pause < math.inf:
+            if isinstance(error, errors.StoreError) and pause < math.inf:
                 pause = _WAIT  # nothing is wrong with the run, and while the store fails, nothing is claimed
         else:
             self._report(run_id, run)
@@ -240,7 +241,7 @@ class Worker(Generic[Out]):
         for claim in claims:
             try:
                 await self._store.release(claim.log, claim.epoch)
-            except StoreError as error:
+            except errors.StoreError as error:
                 logger.warning("%r: the lease of %s is not released: %s", self, claim.log, error)
 
     async def _try_again(self) -> None:
@@ -408,11 +409,16 @@ async def _interrupted(starter: Starter) -> list[Claim]:
     """Lease the runs that were cancelled from outside; the one that has waited longest is the first."""
     runs, claims = starter.opener.runs, list[Claim]()
     for info in reversed(await runs.logs(sys.maxsize, agent=starter.name, status="Cancelled")):
-        if not await runs.was_interrupted(info):
-            continue
         try:
+            ended = await runs.entry(info.id, info.count)
+            if not isinstance(ended, Ended) or not ended.interrupted:
+                continue
             epoch = await runs.store.lease(info.log)
-        except (LeaseHeld, RunNotFound):  # another process has it, or it was deleted
+        except (
+            errors.LeaseHeld,
+            errors.RunNotFound,
+            errors.JournalCorrupt,
+        ):  # others have or deleted it
             continue
         now = await runs.find(info.id)
         if now is not None and now.count == info.count:

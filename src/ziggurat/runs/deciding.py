@@ -52,8 +52,10 @@ class Deciding:
             for entry in decided[:-1]:
                 journal.append(entry, hold=True)
             if decided:
-                written, ended = journal.write(decided[-1]), _still_suspended(journal, clock.now())
-                await (written if ended is None else journal.write(ended))
+                written, end = journal.write(decided[-1]), journal.last_end
+                if end is not None and journal.index.waits():  # due at once: what depends on a decision goes on
+                    written = journal.write(Ended("", "Suspended", end.elapsed, due=clock.now(), still=True))
+                await written
         finally:
             await self._runs.leave(run_id, journal)
         self._keep(run_id, inbox)
@@ -77,12 +79,3 @@ class Deciding:
             self._kept[run_id] = inbox
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-
-
-def _still_suspended(journal: LocalJournal, now: float) -> Ended | None:
-    """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more."""
-    end = journal.last_end
-    if not journal.index.waits():
-        return None
-    # It is due at once: what depends on a decision goes on, whatever else waits.
-    return Ended("", "Suspended", 0.0 if end is None else end.elapsed, due=now, still=True)

@@ -111,14 +111,6 @@ class Runs:
         infos = [self._info(run_id, journal) for run_id, journal in journals.items() if journal is not None]
         return LogInfo.chosen(infos, limit, **filters)
 
-    async def was_interrupted(self, info: LogInfo) -> bool:
-        """Return whether a run ended because it was cancelled from outside, and not through its handle."""
-        try:
-            entry = await self.entry(info.id, info.count)
-        except JournalCorrupt:
-            return False
-        return isinstance(entry, Ended) and entry.interrupted
-
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; the run may be in progress elsewhere."""
         return _copy(self._find(run_id), clock)

@@ -3,7 +3,7 @@
 from ziggurat.core.clock import Clock
 from ziggurat.core.tasks import first_of
 from ziggurat.journal.entries import Ended, Pending
-from ziggurat.journal.store import InboxItem, LogInfo
+from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import recorded_item
 from ziggurat.messages.posted import PostedEvent, read_posted
 from ziggurat.runs.runs import POLL, Runs
@@ -25,7 +25,8 @@ async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> int:
             count, at, names = info.count, ended.due if isinstance(ended, Ended) else None, set()
         if items:
             seen, names = items[-1].number, names or await _names(runs, info)
-            if not names or not all(_is_for_later(item, names) for item in items):
+            posted = [read_posted(item.data) for item in items]
+            if not names or not all(isinstance(each, PostedEvent) and each.name not in names for each in posted):
                 return seen
         left = POLL if at is None else at - clock.now()
         if left <= 0:
@@ -47,8 +48,3 @@ async def _names(runs: Runs, info: LogInfo) -> set[str]:
     items = [recorded_item(wait, None) for wait in await waits_of(runs, info)]
     alone = [item for item in items if not item.needs_decision]
     return {awaited_in(item.call).event if item.stage == "event" else "" for item in alone}
-
-
-def _is_for_later(item: InboxItem, names: set[str]) -> bool:
-    content = read_posted(item.data)
-    return isinstance(content, PostedEvent) and content.name not in names
