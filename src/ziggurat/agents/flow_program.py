@@ -109,7 +109,7 @@ class FlowProgram(Struct, eq=False):
         except ConfigurationError as error:
             why = str(error).removeprefix(f"{self.returns.name}: ")
             raise ConfigurationError(
-                f"the flow {self.parts.name} returned {output!r:.200}, which is not what it is annotated with: {why}"
+                f"the flow {self.parts.name} returned {output!r:.200}, whose JSON does not fit its annotation: {why}"
             ) from error
 
     def __repr__(self) -> str:

@@ -175,7 +175,7 @@ def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:
         rest = part.strip()
         if leading := _LEADING.match(rest):
             level, rest = later, rest[leading.end() :]
-        pieces = [piece.strip() for piece in _LATER.split(rest)]
-        subtasks += [Subtask(piece, level + place) for place, piece in enumerate(filter(None, pieces))]
-        later = max((each.depth + 1 for each in subtasks), default=0)
+        pieces = [piece.strip() for piece in _LATER.split(rest) if piece.strip()]
+        subtasks += [Subtask(piece, level + place) for place, piece in enumerate(pieces)]
+        later = max(later, level + len(pieces) if pieces else 0)
     return subtasks
