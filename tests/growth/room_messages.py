@@ -46,8 +46,8 @@ def over(name: str, run: Any, shapes: Iterable[str], **limits: Any) -> list[Case
     return [Case(name, shape, SHAPES[shape], run, **limits) for shape in shapes]
 
 
-LARGE: dict[str, Any] = {"least": 16_000, "most": 256_000}
-"""Sizes of values whose keys are sorted in the way for large ones."""
+LARGE: dict[str, Any] = {"least": 64_000, "most": 1_000_000}
+"""Sizes of values that no cache holds, and whose keys are sorted in the way for large ones."""
 
 
 def values(name: str, run: Any, shapes: Iterable[str] = JSON) -> list[Case]:
