@@ -13,7 +13,7 @@ from ziggurat.messages.agent import Decisions
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs
 
-KEPT = 16
+KEPT = 4
 """How many of the records on which decisions were made last are kept, so that the next one reads only what is new."""
 
 
