@@ -315,6 +315,8 @@ _line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_li
 
 def fingerprint(request: object) -> str:
     """Return a text that identifies a request: its own `fingerprint()`, or a digest of its JSON."""
+    if isinstance(request, Raw):  # on record there is only this text
+        return decode(request, str)
     return request.fingerprint() if hasattr(request, "fingerprint") else digest(request)
 
 

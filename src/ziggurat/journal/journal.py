@@ -8,39 +8,15 @@ Recording, resuming and replaying are one mechanism in two modes: `resume` answe
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Self, TypeVar
 
-from ziggurat.core import failures
+from ziggurat.core import errors, failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
-from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
+from ziggurat.core.codec import SHAPE_VERSION, as_type
 from ziggurat.core.context import JOURNAL, Charges, Context, count
-from ziggurat.core.errors import (
-    ConfigurationError,
-    JournalCorrupt,
-    JournalMismatch,
-    LeaseLost,
-    ProcessLost,
-    RecordEnds,
-)
 from ziggurat.core.event import Diverged, NotRecorded, difference
-from ziggurat.core.failures import usage_of
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import must_be
 from ziggurat.core.tasks import contained_call
-from ziggurat.journal.entries import (
-    Decided,
-    Failure,
-    Intent,
-    JournalEntry,
-    Opened,
-    Outcome,
-    Record,
-    Result,
-    Tried,
-    Unanswered,
-    error_of,
-    fingerprint,
-    read_entries,
-    write_entry,
-)
+from ziggurat.journal import entries
 from ziggurat.journal.record import RunRecord
 from ziggurat.journal.withdrawn import withdraw_failures
 
@@ -64,7 +40,7 @@ class Charged(Charges):
 
     def charge(self, cost: object, /) -> None:
         if isinstance(cost, BaseException):
-            cost = None if self._journal.is_from_below(self._path, cost) else usage_of(cost)
+            cost = None if self._journal.is_from_below(self._path, cost) else failures.usage_of(cost)
         if cost is not None:
             self.spent.append(cost)
 
@@ -92,12 +68,12 @@ class LocalJournal(RunRecord):
         self.replaying: bool = mode == "replay"
         self.refusing = self.replaying
         self.strict: bool = strict or mode == "replay"
-        self.mismatch: JournalMismatch | None = None  # of code that does not fit the record
+        self.mismatch: errors.JournalMismatch | None = None  # of code that does not fit the record
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self._given: set[str] = set()  # the ids of what was decided when it was opened
         self._losses = 0  # how often the run's process was lost, if that was too often
-        self._errors: dict[int, tuple[BaseException, str, Failure | None]] = {}  # where; of which entry
+        self._errors: dict[int, tuple[BaseException, str, entries.Failure | None]] = {}  # where; of which entry
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -110,7 +86,7 @@ class LocalJournal(RunRecord):
         record = self.find(path)
         return record is not None and record.result is not None and record.cursor == len(record.outcomes) - 1
 
-    def acts_before(self, error: BaseException, /) -> list[Intent]:
+    def acts_before(self, error: BaseException, /) -> list[entries.Intent]:
         """Return the last intent of each call that acts once only and had begun when an error came, in their order."""
         # An error that came from the record came before all that is recorded after it.
         return self.index.acts_before(self._answer_of(error))
@@ -133,7 +109,7 @@ class LocalJournal(RunRecord):
             outcome = self.next_outcome(ctx, record)
             entered = record.entered is not None  # then the agent there answers itself
             # A failure is an answer for an agent, too; its result it makes again from its own entries, with all events.
-            if outcome is not None and not (entered and isinstance(outcome, Result)):
+            if outcome is not None and not (entered and isinstance(outcome, entries.Result)):
                 return await self.answer(ctx, outcome, name, request, returns)
         if composite:
             return await self._call_composite(ctx, name, request, call, returns)
@@ -153,7 +129,7 @@ class LocalJournal(RunRecord):
             await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
         spent = tuple(charged.spent)
-        waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
+        waiting = self.append(entries.Result(ctx.path, name, request, value, spent, self.watch.elapsed))
         usage = getattr(value, "usage", None)
         # Counted before the entry is durable: another call may be admitted meanwhile, and must see this usage.
         if spent or usage is not None:
@@ -170,47 +146,45 @@ class LocalJournal(RunRecord):
         except Exception as error:
             last = None if (record := self.find(ctx.path)) is None else next(reversed(record.outcomes), None)
             # The last failure may be that of an earlier try: only this very error is on record already.
-            if not (isinstance(last, Failure) and last.error is error):
+            if not (isinstance(last, entries.Failure) and last.error is error):
                 await self.write_failure(ctx, name, request, error)
             raise
         # An agent has written its result itself, with the end of its run; it must not be written twice.
         if (record := self.find(ctx.path)) is None or record.result is None:
             must_be(value, returns, name, ctx, stored=self.writer is not None)
-            await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
+            await self.write(entries.Result(ctx.path, name, request, value, (), self.watch.elapsed))
         return value
 
-    def next_outcome(self, ctx: Context, record: Record) -> Outcome | None:
+    def next_outcome(self, ctx: Context, record: entries.Record) -> entries.Outcome | None:
         """Return the next outcome to answer with; if the call is made instead, count what it has cost before."""
         outcome = record.answer()
         if outcome is None:
             self._count_recorded(ctx, record)
         return outcome
 
-    async def answer(self, ctx: Context, outcome: Outcome, name: str, request: object, returns: type[R]) -> R:
+    async def answer(self, ctx: Context, outcome: entries.Outcome, name: str, request: object, returns: type[R]) -> R:
         """Answer a call with its recorded outcome: compare the requests, count the usage, pass over the calls below."""
         if request is not None:
             await self.compare(ctx, outcome, name, request)
         if (record := self.find(ctx.path)) is not None:
             self._count_recorded(ctx, record, outcome)
         self.skip(ctx, outcome)
-        if isinstance(outcome, Failure):
-            error = error_of(outcome)
+        if isinstance(outcome, entries.Failure):
+            error = entries.error_of(outcome)
             self._note_error(error, ctx.path, outcome)
             raise error
         try:
             return as_type(outcome.value, returns)
-        except JournalCorrupt as error:
+        except errors.JournalCorrupt as error:
             why = f"the result of {ctx.path} ({name}) does not fit its type any more: {error}"
-            raise JournalMismatch(why) from error
+            raise errors.JournalMismatch(why) from error
 
-    async def compare(self, ctx: Context, outcome: Outcome, name: str, request: object, /) -> None:
+    async def compare(self, ctx: Context, outcome: entries.Outcome, name: str, request: object, /) -> None:
         """Report how a call differs from its record, if it does; raise if the journal is strict."""
         event = self.diverged(ctx.path, "service", outcome.name, name)
         binding = getattr(request, "must_match", False) and self.mode != "replay"
         if event is None and (binding or self.strict or ctx.listens(Diverged)):  # otherwise nobody would be notified
-            was = outcome.request
-            recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
-            current = fingerprint(request)
+            recorded, current = entries.fingerprint(outcome.request), entries.fingerprint(request)
             if binding and recorded != current:
                 raise self.refuse(
                     f"{ctx.path}: the code calls {request!r:.200}, and the record has {name} with another request "
@@ -228,12 +202,12 @@ class LocalJournal(RunRecord):
         if recorded == current:
             return None
         if self.strict:
-            raise JournalMismatch(f"first divergence at {path}: {what}\n{difference(recorded, current)}")
+            raise errors.JournalMismatch(f"first divergence at {path}: {what}\n{difference(recorded, current)}")
         return Diverged(path, what, recorded, current)
 
-    def refuse(self, why: str, /) -> JournalMismatch:
+    def refuse(self, why: str, /) -> errors.JournalMismatch:
         """Return the error of code that does not fit the record; no call is made any more, whoever catches it."""
-        self.mismatch, self.refusing = self.mismatch or JournalMismatch(why), True
+        self.mismatch, self.refusing = self.mismatch or errors.JournalMismatch(why), True
         return self.mismatch
 
     # -- calls that are not made -----------------------------------------------------------------------------------
@@ -254,15 +228,15 @@ class LocalJournal(RunRecord):
         if self.failed is not None:
             raise self.failed
         if self._losses:
-            raise ProcessLost(
+            raise errors.ProcessLost(
                 f"the run's process was lost {self._losses} times in a row before it had an answer at {path} ({what}); "
                 "resume the run to try again"
             )
         if self.cancelled or (self.incomplete and not self.goes_on_after(path)):
-            raise RecordEnds("Cancelled")
+            raise errors.RecordEnds("Cancelled")
         if self.mode == "replay":
             if self.breaks_off_at(path, *_CUT_OFF):
-                raise RecordEnds(self.last_stop)
+                raise errors.RecordEnds(self.last_stop)
             raise NotRecorded(f"replay came to {path} ({what}), which is not in the record")
 
     def refuse_calls(self, losses: int) -> None:
@@ -288,13 +262,13 @@ class LocalJournal(RunRecord):
         # Noted, or the calls around, which the error passes next, would count its usage once more.
         self._note_error(error, ctx.path)
         if not isinstance(error, Exception):
-            if not isinstance(self.failed, LeaseLost) and self.ended is None:
-                self.append(Unanswered(ctx.path, name, spent, self.watch.elapsed), hold=True)
+            if not isinstance(self.failed, errors.LeaseLost) and self.ended is None:
+                self.append(entries.Unanswered(ctx.path, name, spent, self.watch.elapsed), hold=True)
             return
         mistake = failures.mistake_in(error) is not None
-        await self.write(Failure(ctx.path, name, request, error, spent, self.watch.elapsed, mistake, run))
+        await self.write(entries.Failure(ctx.path, name, request, error, spent, self.watch.elapsed, mistake, run))
 
-    def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
+    def _note_error(self, error: BaseException, path: str, answer: entries.Failure | None = None) -> None:
         # By identity, since equal errors may come from different calls; the error is kept, so its id is not used again.
         self._errors[id(error)] = (error, path, answer)
 
@@ -310,22 +284,22 @@ class LocalJournal(RunRecord):
     def is_answer(self, error: BaseException, /) -> bool:
         return self._answer_of(error) is not None
 
-    def _answer_of(self, error: BaseException) -> Failure | None:
+    def _answer_of(self, error: BaseException) -> entries.Failure | None:
         return self._errors.get(id(error), (error, "", None))[2]
 
     # -- costs ---------------------------------------------------------------------------------------------------
 
-    def skip(self, ctx: Context, until: JournalEntry | None = None, *, count_only: bool = False) -> None:
+    def skip(self, ctx: Context, until: entries.JournalEntry | None = None, *, count_only: bool = False) -> None:
         """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again."""
         # Their usage is counted, and unless `count_only`, their failures are marked as answered.
         for tried in self.index.tries_below(ctx.path, until):
             record = self.find(tried.path)
             if record is not None:
                 self._count_recorded(ctx, record, tried)
-                if isinstance(tried, Failure) and not count_only:
+                if isinstance(tried, entries.Failure) and not count_only:
                     record.cursor = max(record.cursor, record.number(tried))
 
-    def _count_recorded(self, ctx: Context, record: Record, tried: Tried | None = None) -> None:
+    def _count_recorded(self, ctx: Context, record: entries.Record, tried: entries.Tried | None = None) -> None:
         """Count what a call has cost before: its tries that were withdrawn, and one that is used; each once."""
         # What a try has cost was spent, although its call was made again.
         tries = [*record.withdrawn[record.recounted :]]
@@ -341,7 +315,7 @@ class LocalJournal(RunRecord):
 
     def dump(self) -> bytes:
         """Write the record as versioned JSON lines."""
-        return b"".join(write_entry(entry) + b"\n" for entry in self.entries)
+        return b"".join(entries.write_entry(entry) + b"\n" for entry in self.entries)
 
     @classmethod
     def load(cls, data: bytes, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> Self:
@@ -351,14 +325,14 @@ class LocalJournal(RunRecord):
             JournalCorrupt: a line cannot be read; the message names it.
         """
         journal = cls(mode, strict=strict, clock=clock)
-        journal.take_over(read_entries(data.splitlines()))
+        journal.take_over(entries.read_entries(data.splitlines()))
         return journal
 
     def reopen(
         self,
         run_id: str,
         at: float,
-        decided: Sequence[Decided] = (),
+        decided: Sequence[entries.Decided] = (),
         losses: int = 0,
         alone: bool = False,
     ) -> None:
@@ -373,7 +347,7 @@ class LocalJournal(RunRecord):
         for entry in decided:
             self._given.add(entry.id)
             self.append(entry, hold=True)
-        self.append(Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone), hold=True)
+        self.append(entries.Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone), hold=True)
         self._begun = len(self.entries)
         self.calm: bool = self.mode != "replay"
 
@@ -382,5 +356,5 @@ def journal_of(ctx: Context) -> LocalJournal:
     """Return the journal of the run that a context belongs to."""
     journal = ctx.scope.get(JOURNAL)
     if not isinstance(journal, LocalJournal):
-        raise ConfigurationError(f"{ctx.path} is not part of a run: call the agent with run() or stream()")
+        raise errors.ConfigurationError(f"{ctx.path} is not part of a run: call the agent with run() or stream()")
     return journal

@@ -2,27 +2,15 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, digest
+from ziggurat.core import errors
+from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import is_beneath, is_model_call, parent_of, upwards
-from ziggurat.journal.entries import (
-    Decided,
-    Ended,
-    Entered,
-    Failure,
-    Intent,
-    JournalEntry,
-    Opened,
-    Origin,
-    Result,
-    Returned,
-    Tried,
-    fingerprint,
-)
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.withdrawn import flows_in
 from ziggurat.messages.agent import AgentRequest
@@ -30,69 +18,84 @@ from ziggurat.messages.conversation import Steer
 from ziggurat.messages.prompts import Prompt, request_of
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 from ziggurat.runs.options import Live
+from ziggurat.runs.runs import Runs
 from ziggurat.tools.fork_effects import ForkEffects
 
 _STEP = re.compile(r"step-(\d+)(/|$)")
 
 
 def fork_entries(
-    entries: list[JournalEntry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
-) -> list[JournalEntry]:
+    before: LocalJournal,
+    agent: str,
+    run_id: str,
+    origin: entries.Origin,
+    prompt: Prompt | None,
+    labels: object,
+    at: float,
+) -> list[entries.JournalEntry]:
     """Return the entries that a fork starts with; a prompt is added at its step, or at step 1 replaces the question."""
     step = origin.step
-    entries = [replace(each, posted=0) if isinstance(each, Decided) else each for each in entries]  # its inbox is empty
-    is_flow = agent in flows_in(entries)
-    steps = [] if is_flow else recorded_steps(entries, agent)[1]
+    before.reopen(origin.run_id, 0.0)  # the end of the original is not one of its steps
+    record = [
+        replace(each, posted=0) if isinstance(each, entries.Decided) else each  # the inbox of the fork is empty
+        for each in before.entries
+        if not isinstance(each, entries.Tried) or before.is_current(each)
+    ]
+    is_flow = agent in flows_in(record)
+    steps = [] if is_flow else recorded_steps(record, agent)[1]
     if is_flow:
-        _check_call(entries, agent, origin, prompt)
+        _check_call(record, agent, origin, prompt)
     else:
         _check_step(steps, step, origin.run_id, prompt)
-    begun = entries[0]
-    assert isinstance(begun, Opened)
+    begun = record[0]
+    assert isinstance(begun, entries.Opened)
     if begun.forked is not None:
         origin = replace(origin, earlier=(begun.forked.run_id, *begun.forked.earlier))
-    opened = replace(begun, run_id=run_id, version=SHAPE_VERSION, at=at, forked=origin)
+    labels = begun.labels if labels is None else labels
+    opened = replace(begun, run_id=run_id, version=SHAPE_VERSION, at=at, forked=origin, labels=labels)
     if step == 1 and prompt is not None:
-        before = as_type(begun.request, AgentRequest).messages[:-1]
-        return [replace(opened, request=AgentRequest((*before, *request_of(prompt).messages)))]
+        turns = as_type(begun.request, AgentRequest).messages[:-1]
+        return [replace(opened, request=AgentRequest((*turns, *request_of(prompt).messages)))]
     if is_flow:
-        return [opened, *_before_call(entries, agent, step)]
-    prefix = list(_before(entries, agent, step))
+        return [opened, *_before_call(record, agent, step)]
+    prefix = list(_before(record, agent, step))
     if prompt is not None:
         last = steps[step - 2]
         steer = Steer("inject", request_of(prompt).messages, step, "before")
         if not last.calls:  # it was the answer: the prompt comes after it
             steer = replace(steer, step=last.number, place="response")
         number = 1 + sum(_is_steering(entry, agent) for entry in prefix)
-        prefix.append(Result(f"{agent}/steering-{number}", "steering", steer, steer))
+        prefix.append(entries.Result(f"{agent}/steering-{number}", "steering", steer, steer))
     return [opened, *prefix]
 
 
-def calls_of(entries: Iterable[JournalEntry], flow: str) -> dict[str, int]:
+def calls_of(record: Iterable[entries.JournalEntry], flow: str) -> dict[str, int]:
     """Return the number of each call that a flow has made, from 1, in the order in which they are recorded."""
     calls: dict[str, int] = {}
-    for entry in entries:
+    for entry in record:
         if entry.path.startswith(flow + "/"):
             calls.setdefault(entry.path[len(flow) + 1 :].partition("/")[0], len(calls) + 1)
     return calls
 
 
-def _check_call(entries: Iterable[JournalEntry], flow: str, origin: Origin, prompt: Prompt | None) -> None:
-    calls = len(calls_of(entries, flow))
+def _check_call(
+    record: Iterable[entries.JournalEntry], flow: str, origin: entries.Origin, prompt: Prompt | None
+) -> None:
+    calls = len(calls_of(record, flow))
     if not 1 <= origin.step <= calls + 1:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the run {origin.run_id!r} cannot be forked at step {origin.step}: it can at 1 to {calls + 1}"
         )
     if prompt is not None and origin.step > 1:
-        raise ConfigurationError("a flow gets another input only where it begins: fork it with at=1")
+        raise errors.ConfigurationError("a flow gets another input only where it begins: fork it with at=1")
 
 
-def _before_call(entries: Iterable[JournalEntry], flow: str, number: int) -> Iterable[JournalEntry]:
+def _before_call(record: Iterable[entries.JournalEntry], flow: str, number: int) -> Iterable[entries.JournalEntry]:
     """Yield the entries of the calls of a flow before the call with a number, each whole, and its own beginning."""
-    calls = calls_of(entries, flow)
-    for entry in entries:
+    calls = calls_of(record, flow)
+    for entry in record:
         call = entry.path[len(flow) + 1 :].partition("/")[0] if entry.path.startswith(flow + "/") else ""
-        if calls[call] < number if call else entry.path == flow and isinstance(entry, Entered):
+        if calls[call] < number if call else entry.path == flow and isinstance(entry, entries.Entered):
             yield entry
 
 
@@ -100,21 +103,21 @@ def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Promp
     complete = next((each.number - 1 for each in steps if not each.complete), len(steps))
     if not 1 <= step <= complete + 1:
         there = "only at step 1" if not complete else f"at steps 1 to {complete + 1}"
-        raise ConfigurationError(f"the run {run_id!r} cannot be forked at step {step}: it can {there}")
+        raise errors.ConfigurationError(f"the run {run_id!r} cannot be forked at step {step}: it can {there}")
     if step > 1 and step > len(steps) and not steps[-1].calls and prompt is None:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the run {run_id!r} answered in step {step - 1}; to continue from there, give the fork a prompt"
         )
 
 
-def _before(entries: Iterable[JournalEntry], agent: str, step: int) -> Iterable[JournalEntry]:
+def _before(record: Iterable[entries.JournalEntry], agent: str, step: int) -> Iterable[entries.JournalEntry]:
     """Yield the entries before a step in program order: whole earlier steps, and all that precedes the first step."""
     reached = False
-    for entry in entries:
+    for entry in record:
         if not entry.path or not is_beneath(entry.path, agent):
             continue
         if entry.path == agent:
-            if not isinstance(entry, Result | Failure):
+            if not isinstance(entry, entries.Result | entries.Failure):
                 yield entry
             continue
         place = entry.path[len(agent) + 1 :]
@@ -124,7 +127,7 @@ def _before(entries: Iterable[JournalEntry], agent: str, step: int) -> Iterable[
             if int(match[1]) < step:
                 yield entry
         elif _is_steering(entry, agent):
-            assert isinstance(entry, Result)
+            assert isinstance(entry, entries.Result)
             steer = as_type(entry.value, Steer)
             if steer.step < step or (steer.step == step and steer.place == "before"):
                 yield entry
@@ -132,33 +135,31 @@ def _before(entries: Iterable[JournalEntry], agent: str, step: int) -> Iterable[
             yield entry
 
 
-def _is_steering(entry: JournalEntry, agent: str) -> bool:
+def _is_steering(entry: entries.JournalEntry, agent: str) -> bool:
     place = entry.path[len(agent) + 1 :]
-    return isinstance(entry, Result) and place.startswith("steering-") and "/" not in place
+    return isinstance(entry, entries.Result) and place.startswith("steering-") and "/" not in place
 
 
 def ids_with_origins(ctx: Context, *facts: object) -> list[str]:
     """Return an id made of a call and facts, and those it had in the runs from which the run of the call was forked."""
     opened = journal_of(ctx).entries[0] if JOURNAL in ctx.scope else None
-    forked = opened.forked if isinstance(opened, Opened) else None
+    forked = opened.forked if isinstance(opened, entries.Opened) else None
     origins = () if forked is None else (forked.run_id, *forked.earlier)
     keys = [ctx.idempotency_key, *(f"{run_id}:{ctx.path}" for run_id in origins)]
     return [digest([key, *facts]) for key in keys]
 
 
-def effects_gate(origin: Origin, before: Iterable[JournalEntry]) -> ForkEffects | None:
+async def effects_of(runs: Runs, origin: entries.Origin) -> ForkEffects | None:
+    """Return how the calls with side effects of a fork are answered, None if they are made."""
     if origin.effects == "live":
         return None
     if origin.effects == "refuse":
         return ForkEffects()
     recorded: dict[str, tuple[str, object]] = {}
-    for entry in before:
-        if isinstance(entry, Result) and not is_model_call(entry.path):
-            request = entry.request
-            recorded[entry.path] = (
-                as_type(request, str) if isinstance(request, Raw) else fingerprint(request),
-                entry.value,
-            )
+    with suppress(errors.RunNotFound):  # the original run may have been removed
+        for entry in (await runs.read(origin.run_id)).entries:
+            if isinstance(entry, entries.Result) and not is_model_call(entry.path):
+                recorded[entry.path] = (entries.fingerprint(entry.request), entry.value)
     return ForkEffects(recorded)
 
 
@@ -168,16 +169,16 @@ _WITHIN = re.compile(r"(^|/)step-\d+(/|$)")
 class PartialJournal(LocalJournal):
     """The record of a run whose tools, or whose models, are called again, and nothing else."""
 
-    def __init__(self, whole: Sequence[JournalEntry], live: Live) -> None:
+    def __init__(self, whole: Sequence[entries.JournalEntry], live: Live) -> None:
         super().__init__("replay")
         self.replaying = False  # composites are not compared as a whole, only the calls in them
         self.live = live
-        self.compared_with: list[JournalEntry] = list(whole)  # those of calls that are made again, too
-        self._entered = {entry.path for entry in whole if isinstance(entry, Entered)}
+        self.compared_with: list[entries.JournalEntry] = list(whole)  # those of calls that are made again, too
+        self._entered = {entry.path for entry in whole if isinstance(entry, entries.Entered)}
         self._flows = flows_in(whole)
         self._made = {path for entered in self._entered for path in upwards(entered)}
-        entries = whole[:-1] if isinstance(whole[-1], Ended) else whole
-        self.take_over(each for entry in entries if (each := self._kept(entry)) is not None)
+        record = whole[:-1] if isinstance(whole[-1], entries.Ended) else whole
+        self.take_over(each for entry in record if (each := self._kept(entry)) is not None)
 
     def missing(self, path: str, what: str, /) -> None:
         if not self.is_live(path) and path not in self._made:
@@ -191,11 +192,11 @@ class PartialJournal(LocalJournal):
         above = (each for each in upwards(parent_of(path)) if each in self._entered)
         return next(above, "") in self._flows
 
-    def _kept(self, entry: JournalEntry) -> JournalEntry | None:
+    def _kept(self, entry: entries.JournalEntry) -> entries.JournalEntry | None:
         """Return an entry unless it answers a call that is made again, or a composite."""
-        if isinstance(entry, Ended):
+        if isinstance(entry, entries.Ended):
             return replace(entry, waits=None)  # which counts the entries of the whole record
-        answers = not isinstance(entry, Tried | Intent | Returned)
+        answers = not isinstance(entry, entries.Tried | entries.Intent | entries.Returned)
         return entry if answers or (entry.path not in self._made and not self.is_live(entry.path)) else None
 
 
@@ -205,10 +206,10 @@ def _is_of_tool(path: str) -> bool:
     return bool(tool) and _WITHIN.search(within) is None
 
 
-def replay_journal(entries: Sequence[JournalEntry], live: Live, *, strict: bool) -> LocalJournal:
-    journal = LocalJournal("replay") if live == "nothing" else PartialJournal(entries, live)
+def replay_journal(record: Sequence[entries.JournalEntry], live: Live, *, strict: bool) -> LocalJournal:
+    journal = LocalJournal("replay") if live == "nothing" else PartialJournal(record, live)
     if live == "nothing":
-        journal.take_over(entries)
+        journal.take_over(record)
     journal.strict = strict
-    journal.incomplete = not isinstance(entries[-1], Ended)
+    journal.incomplete = not isinstance(record[-1], entries.Ended)
     return journal

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Iterable
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -22,7 +21,6 @@ from ziggurat.journal.entries import (
     JournalEntry,
     Opened,
     Origin,
-    Tried,
 )
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo
@@ -173,9 +171,11 @@ class Opener:
             control = options.control or self.control(run_id)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
-            opened = journal.entries[0]
-            origin = opened.forked if isinstance(opened, Opened) else None
-            effects = None if origin is None else await self._effects(origin)
+            opened, effects = journal.entries[0], None
+            if isinstance(opened, Opened) and opened.forked is not None:
+                from ziggurat.runs.fork import effects_of
+
+                effects = await effects_of(self.runs, opened.forked)
             # Decisions that others posted were made before those of this call, and the first one stands.
             inbox = control.inbox(run_id, journal)
             decided = await inbox.decide(options.decisions or {}, clock.now(), self._agent)
@@ -248,11 +248,8 @@ class Opener:
         self._recorded_request(before, origin.run_id)
         forked = new_id or options.environment.ids()
         check_new_id(forked, "new_id")
-        before.reopen(origin.run_id, 0.0)  # the end of the original is not one of its steps
-        valid = [entry for entry in before.entries if not isinstance(entry, Tried) or before.is_current(entry)]
-        entries = fork_entries(valid, self.path, forked, origin, prompt, options.environment.clock.now())
-        if options.labels is not None:
-            entries[0] = replace(entries[0], labels=options.labels)
+        at = options.environment.clock.now()
+        entries = fork_entries(before, self.path, forked, origin, prompt, options.labels, at)
         await self.runs.plant(forked, self.name, [self.screened_entry(entry) for entry in entries])
         return await self.reopen(forked, options, forked=True)
 
@@ -310,15 +307,6 @@ class Opener:
         from ziggurat.runs.recorded_events import subscribe
 
         return subscribe(self.runs.subscribe, run_id, self.path, after, read=self._parts.read, items=items)
-
-    async def _effects(self, origin: Origin) -> ForkEffects | None:
-        from ziggurat.runs.fork import effects_gate
-
-        before: list[JournalEntry] = []
-        if origin.effects == "recorded":
-            with suppress(RunNotFound):  # the original run may have been removed
-                before = (await self.runs.read(origin.run_id)).entries
-        return effects_gate(origin, before)
 
     def _screen(self, journal: LocalJournal) -> None:
         """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""

@@ -1,17 +1,15 @@
 """Sending: events, messages and requests go to a run from outside, whoever drives it, checked where they are sent."""
 
-from typing import Any
-
 from ziggurat.calls.inbox import Inbox
+from ziggurat.core import errors
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra, RunNotFound
 from ziggurat.core.event import warn_once
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.similar import similar
 from ziggurat.journal.entries import RedactEntry, Result
 from ziggurat.journal.store import UNFINISHED, LogInfo, Store
-from ziggurat.messages.agent import Answer, PendingItem, recorded_item
+from ziggurat.messages.agent import Answer, PendingItem
 from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedCancel, PostedEvent, PostedMessages
@@ -23,7 +21,7 @@ from ziggurat.tools.decisions import awaited_in, fitting
 
 
 async def send(
-    run_id: RunId, name: NonEmptyText, value: Any = None, *, store: str | Store, key: NonEmptyText | None = None
+    run_id: RunId, name: NonEmptyText, value: object = None, *, store: str | Store, key: NonEmptyText | None = None
 ) -> bool:
     """Send an event to a run, which waits for it with `event` or will; return whether it is new.
 
@@ -55,15 +53,14 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     try:
         data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now), strict=True)
     except TypeError as error:
-        raise ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
+        raise errors.ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
     title = PostedEvent.key(name, new_id() if key is None else key)
     info = await _find(runs, run_id)
     run_id, wrong = info.id, None
     if info.status not in UNFINISHED:
         wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
     elif info.status == "Suspended":
-        waits = [recorded_item(each, None) for each in await waits_of(runs, info)]
-        awaited = [item for item in waits if item.stage == "event"]
+        awaited = [item for item in await waits_of(runs, info) if item.stage == "event"]
         _warn_of_name(awaited, name, run_id)
         unfit = _misfit(awaited, name, decode(data, PostedEvent).value)
         wrong = unfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {unfit}"
@@ -76,13 +73,13 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
         return new
     if key is not None and any(item.key == title for item in await runs.inbox(run_id)):
         return False  # it was sent when it did fit
-    raise ConfigurationError(wrong)
+    raise errors.ConfigurationError(wrong)
 
 
 async def _has_taken(runs: Runs, run_id: str, key: str) -> bool:
     try:
         journal = await runs.read(run_id)
-    except RunNotFound:  # it was deleted or, without a store, has ended
+    except errors.RunNotFound:  # it was deleted or, without a store, has ended
         return False
     inbox = Inbox(runs, run_id, journal, lambda *_: True)
     return key not in {item.key for item in await inbox.untaken()}
@@ -105,9 +102,9 @@ def _misfit(awaited: list[PendingItem], name: str, value: object) -> str | None:
             continue
         try:
             fitting(item, Answer(value), None)
-        except InvalidArguments as error:
+        except errors.InvalidArguments as error:
             wrong = str(error)
-        except MissingExtra:  # it is checked when it is taken
+        except errors.MissingExtra:  # it is checked when it is taken
             return None
         else:
             return None
@@ -143,7 +140,7 @@ async def post_messages(
 async def _find(runs: Runs, run_id: str) -> LogInfo:
     info = await runs.newest(run_id)
     if info is None:
-        raise RunNotFound(f"there is no run {run_id!r}")
+        raise errors.RunNotFound(f"there is no run {run_id!r}")
     return info
 
 

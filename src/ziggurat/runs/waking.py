@@ -4,7 +4,7 @@ from ziggurat.core.clock import Clock
 from ziggurat.core.tasks import first_of
 from ziggurat.journal.entries import Ended, Pending
 from ziggurat.journal.store import LogInfo
-from ziggurat.messages.agent import recorded_item
+from ziggurat.messages.agent import PendingItem, recorded_item
 from ziggurat.messages.posted import PostedEvent, read_posted
 from ziggurat.runs.runs import POLL, Runs
 from ziggurat.tools.decisions import awaited_in
@@ -34,17 +34,18 @@ async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> int:
         await first_of(runs.begun(run_id, POLL), clock.sleep(left))
 
 
-async def waits_of(runs: Runs, info: LogInfo) -> list[Pending]:
+async def waits_of(runs: Runs, info: LogInfo) -> list[PendingItem]:
     """Return what a suspended run waits for; if its end has their numbers, only the entries that say so are read."""
     ended = await runs.entry(info.id, info.count)
     if not isinstance(ended, Ended) or ended.still:  # it goes on by now, or was decided on
-        return [*(await runs.read(info.id)).index.waits().values()]
-    entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
-    return [entry for entry in entries if isinstance(entry, Pending)]
+        waits = [*(await runs.read(info.id)).index.waits().values()]
+    else:
+        entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
+        waits = [entry for entry in entries if isinstance(entry, Pending)]
+    return [recorded_item(wait, None) for wait in waits]
 
 
 async def _names(runs: Runs, info: LogInfo) -> set[str]:
     """Return the names of the events that a suspended run waits for; a timer has an empty one."""
-    items = [recorded_item(wait, None) for wait in await waits_of(runs, info)]
-    alone = [item for item in items if not item.needs_decision]
+    alone = [item for item in await waits_of(runs, info) if not item.needs_decision]
     return {awaited_in(item.call).event if item.stage == "event" else "" for item in alone}
