@@ -202,6 +202,7 @@ async def test_a_masked_decision_is_carried_out_or_refused(
     item_id = waiting.pending[0].id
     if done is not None:
         assert (await decide(item_id)).text == "done"
+        assert (await agent.resume("r", {item_id: decision})).text == "done"  # given again, it is the same one
         assert acts == done
         return
     with pytest.raises(ConfigurationError, match="masks"):

@@ -302,9 +302,7 @@ class Runnable(RunQueue[Out]):
         """
         options = RunOptions.of(run_id=new_id, **arguments)
         origin = Origin(run_id, at, effects)
-        return await self._starter.drive_apart(
-            lambda: self._opener.fork(origin, prompt, new_id, options), "forked", options
-        )
+        return await self._starter.drive_apart(lambda: self._opener.fork(origin, prompt, options), "forked", options)
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 

@@ -162,8 +162,8 @@ class Starter:
         raises: bool = False,
     ) -> Coroutine[Any, Any, AgentRun]:
         gate = fact(self.agent, GATE)
-        driving = drive(agent or self.agent, self.name, begin, raises=raises)
-        return driving if gate is None else drive_gated(gate, driving, self.opener, request, options, raises=raises)
+        driving = partial(drive, agent or self.agent, self.name, begin, raises=raises)
+        return driving() if gate is None else drive_gated(gate, driving, self.opener, request, options, raises=raises)
 
     async def _report_separate(self, ambient: Context | None, how: str) -> None:
         """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""

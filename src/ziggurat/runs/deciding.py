@@ -24,7 +24,7 @@ class Deciding:
         prepare: Refuses a record that is not of this agent, and has its entries screened.
     """
 
-    def __init__(self, runs: Runs, agent: AgentService, prepare: Callable[[LocalJournal, str], None]) -> None:
+    def __init__(self, runs: Runs, agent: AgentService, prepare: Callable[[LocalJournal, str], object]) -> None:
         self._runs = runs
         self._agent = agent
         self._prepare = prepare

@@ -1,29 +1,16 @@
 """Drive a run from its root, if its gate admits it: the only place where errors and suspensions become values."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from ziggurat.calls.enter import AgentService, emit_recorded, enter, parts_of, recorded_answer, report_changes
+from ziggurat.calls import enter
 from ziggurat.calls.hooks import mask_of
-from ziggurat.core import failures
+from ziggurat.core import errors, failures
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import JOURNAL, Context, Scope
-from ziggurat.core.errors import (
-    CallerError,
-    JournalCorrupt,
-    JournalMismatch,
-    LimitExceeded,
-    RunExists,
-    StoreError,
-    Suspend,
-    ToolError,
-    attach,
-    fact_of,
-)
 from ziggurat.core.event import SILENCE
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import contained, finished
@@ -39,16 +26,16 @@ from ziggurat.runs.runs import conditions_of
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
-    partials = (fact_of(each, "partial", AgentRun) for each in failures.causes_of(error))
+    partials = (errors.fact_of(each, "partial", AgentRun) for each in failures.causes_of(error))
     return next((partial for partial in partials if partial is not None), None)
 
 
-_NOT_RECORDED = (CallerError, JournalCorrupt, JournalMismatch, StoreError)
+_NOT_RECORDED = (errors.CallerError, errors.JournalCorrupt, errors.JournalMismatch, errors.StoreError)
 """Errors that are no end of a run: a mistake of the caller, or a record that cannot be read, written or followed."""
 
 
 async def drive(
-    agent: AgentService, name: str, begin: Callable[[], Awaitable[Opening]], *, raises: bool = False
+    agent: enter.AgentService, name: str, begin: Callable[[], Awaitable[Opening]], *, raises: bool = False
 ) -> AgentRun:
     """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``."""
     opening = await begin()  # not before the first step of a task, which may be cancelled before it
@@ -59,7 +46,7 @@ async def drive(
     failure: BaseException | None = None
     task = asyncio.current_task()
     try:
-        entering = enter(agent, opening.request, opening.take_context())
+        entering = enter.enter(agent, opening.request, opening.take_context())
         journal, writer = opening.journal, opening.writer
         run = await (entering if writer is None else writer.holding(entering))
         if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
@@ -69,24 +56,24 @@ async def drive(
         if waiting is not None:
             await finished(waiting)
     except _NOT_RECORDED as error:
-        opening.mistaken = isinstance(error, CallerError)
-        if opening.mistaken and not parts_of(agent).debug:
+        opening.mistaken = isinstance(error, errors.CallerError)
+        if opening.mistaken and not enter.parts_of(agent).debug:
             failures.without_own_frames(error)  # they say nothing about the caller's mistake
         raise
     except asyncio.CancelledError as error:
         run = await _end_cancelled(error, run, agent, name, opening)
     except BaseException as raised:
         failure = contained(raised, task)
-        if not isinstance(failure, (Exception, Suspend)):
+        if not isinstance(failure, (Exception, errors.Suspend)):
             raise
-        opening.mistaken = parts_of(agent).debug and failures.is_unexpected(failure)
+        opening.mistaken = enter.parts_of(agent).debug and failures.is_unexpected(failure)
         if opening.mistaken:
             raise failure  # noqa: B904 - it has its cause already
         stopped = _stopped_run(failure, name, opening)
         _log_end(failure, stopped, opening, raised=raises)
         run = await _end_broken(failure, stopped, opening)
         if raises and isinstance(failure, Exception):
-            attach(failure, "partial", run)
+            errors.attach(failure, "partial", run)
             raise failure  # noqa: B904 - it has its cause already
     finally:
         if failure is not None:
@@ -96,10 +83,10 @@ async def drive(
 
 
 async def _end_cancelled(
-    error: asyncio.CancelledError, run: AgentRun | None, agent: AgentService, name: str, opening: Opening
+    error: asyncio.CancelledError, run: AgentRun | None, agent: enter.AgentService, name: str, opening: Opening
 ) -> AgentRun:
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
-        answer = run or recorded_answer(agent, opening.path, opening.journal)
+        answer = run or enter.recorded_answer(agent, opening.path, opening.journal)
         failure = error.__cause__ if error.__cause__ and opening.journal.is_known(error.__cause__) else None
         run = answer or _stopped_run(failure or error, name, opening)
         if failure is not None:
@@ -111,10 +98,10 @@ async def _end_cancelled(
                 await finished(_store_end(opening, run, answered=answer is not None, interrupted=not requested))
         except asyncio.CancelledError:  # cancelled again; the end is recorded by now
             pass
-        except StoreError as failure:  # it must not hide the cancellation
+        except errors.StoreError as failure:  # it must not hide the cancellation
             logger.warning("the end of a cancelled run could not be stored: %s", failure)
             run = _stopped_run(error, name, opening)
-    attach(error, "partial", run)
+    errors.attach(error, "partial", run)
     if opening.control is None or not opening.control.end(error):
         raise error
     return run
@@ -137,7 +124,7 @@ async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -
         finally:  # also if cancelled while a listener is slow: the run had ended before
             await finished(_store_end(opening, run))
     except asyncio.CancelledError as error:
-        attach(error, "partial", run)
+        errors.attach(error, "partial", run)
         raise
     return run
 
@@ -155,15 +142,15 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
 
 
-async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
+async def _answer(agent: enter.AgentService, name: str, opening: Opening) -> AgentRun:
     ctx, journal = opening.take_context(), opening.journal
     record, ended = journal.find(ctx.path), journal.ended
     if record is not None and record.entered is not None:
-        await report_changes(parts_of(agent), record.entered, ctx)
+        await enter.report_changes(enter.parts_of(agent), record.entered, ctx)
     run = None if ended is None else as_type(ended.run, AgentRun | None)
     if run is not None:
         if ctx.emit is not SILENCE:
-            await emit_recorded(run, ctx)
+            await enter.emit_recorded(run, ctx)
         return run
     if record is None or record.result is None:  # it waits: replay it up to there
         replayed = LocalJournal("replay")
@@ -173,14 +160,14 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         again = Opening(opening.run_id, opening.request, opening.path, opening.emit, within, replayed)
         return await drive(agent, name, lambda: _opened(again))
     _check_text(agent, opening.run_id, record.entered)
-    return await enter(agent, opening.request, ctx)
+    return await enter.enter(agent, opening.request, ctx)
 
 
-def _check_text(agent: AgentService, run_id: str, entered: Entered | None) -> None:
+def _check_text(agent: enter.AgentService, run_id: str, entered: Entered | None) -> None:
     """Raise RunExists if an agent whose answers are text had a type for them when it was entered."""
     was = "text" if entered is None else as_type(entered.setup, dict[str, str]).get("output", "text")
-    if was != "text" and parts_of(agent).setup().get("output") == "text":
-        raise RunExists(
+    if was != "text" and enter.parts_of(agent).setup().get("output") == "text":
+        raise errors.RunExists(
             f"the run {run_id!r} exists with another type of output: the recorded output is a value of a type, and "
             "that of this agent is text; choose another id"
         )
@@ -191,7 +178,7 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
     # `failure` is None if the replay came to an answer, because the run was cut off just before its own.
     ended = journal.last_end
     recorded = None if ended is None else as_type(ended.run, AgentRun | None)
-    waits_for_nothing = isinstance(failure, Suspend) and not failure.pending  # a RecordEnds is one
+    waits_for_nothing = isinstance(failure, errors.Suspend) and not failure.pending  # a RecordEnds is one
     cut_off = waits_for_nothing or (ended is not None and ended.stop == "Cancelled")
     if recorded is None:
         run = run if failure is None else replace(run, seconds=_worked(journal, path))
@@ -214,7 +201,7 @@ def _worked(journal: LocalJournal, path: str) -> float:
 def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised: bool) -> None:
     if raised:
         return
-    if isinstance(run.stop, stops.Failed) and not isinstance(failure, ToolError):
+    if isinstance(run.stop, stops.Failed) and not isinstance(failure, errors.ToolError):
         text = f"the run {opening.run_id} of {run.agent} failed"
         failures.log_failure(text, failure, mask_of(opening.journal, opening.path))
     elif isinstance(failure, Exception):
@@ -228,7 +215,7 @@ def log_raised(error: BaseException, run_id: str) -> None:
 
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
-    stop, run = stops.stop_of(error), fact_of(error, "partial", AgentRun)
+    stop, run = stops.stop_of(error), errors.fact_of(error, "partial", AgentRun)
     if opening.journal.cancelled and isinstance(stop, stops.Suspended):
         stop = stops.Cancelled()
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
@@ -239,8 +226,8 @@ def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
 
 
 async def drive_gated(
-    gate: Callable[[AgentService], AgentService],
-    driving: Coroutine[Any, Any, AgentRun],
+    gate: Callable[[enter.AgentService], enter.AgentService],
+    driving: Callable[[], Awaitable[AgentRun]],
     opener: Opener,
     request: AgentRequest | None,
     options: RunOptions,
@@ -250,26 +237,23 @@ async def drive_gated(
     """Drive a run inside its gate, or return it as refused; one that has ended is answered without asking."""
     # The gate comes before the session and the store: a run that waited for either would not be refused at once.
     if await opener.has_ended(options.run_id):
-        return await driving
+        return await driving()
     began = False
 
     async def inside(request: AgentRequest, ctx: Context) -> AgentRun:
         nonlocal began
         began = True
-        return await driving
+        return await driving()
 
     request = request or AgentRequest(())
     try:
         watch = Stopwatch(options.environment.clock, options.around)
         ctx = Context(opener.path, options.emit, watch, Scope(options.scope()))
         return await gate(inside)(request, ctx.heard_by(*options.listeners))
-    except LimitExceeded as refusal:
+    except errors.LimitExceeded as refusal:
         if began or raises:
             raise
-        control = options.control
-        run_id = options.run_id or (options.environment.ids() if control is None else control.run_id)
+        run_id = options.run_id or options.fresh_id()
         session = "" if options.session is None else options.session.id
         run = empty_run(opener.name, request, stops.stop_of(refusal), run_id)
         return replace(run, session=session, cause=failures.Cause.of(refusal))
-    finally:
-        driving.close()  # Python would warn of a coroutine that was never awaited

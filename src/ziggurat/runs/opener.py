@@ -1,54 +1,36 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterable
+from collections.abc import AsyncGenerator
 
-from msgspec.structs import replace
-
-from ziggurat.calls.agent_call import INBOX
+from ziggurat.calls import enter
 from ziggurat.calls.decisions import decision_entries
-from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.hooks import screened
-from ziggurat.calls.inbox import Inbox
-from ziggurat.core.clock import new_id as fresh_id
-from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
-from ziggurat.core.context import JOURNAL, RUN_ID, Context, Scope
-from ziggurat.core.errors import CallerError, RunExists, RunNotFound, attach
-from ziggurat.core.event import Listeners
-from ziggurat.core.path import check_new_id, escaped
-from ziggurat.journal.entries import (
-    Entered,
-    JournalEntry,
-    Opened,
-    Origin,
-)
+from ziggurat.core import codec, errors
+from ziggurat.core.path import escaped
+from ziggurat.journal import entries, store
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, empty_run
 from ziggurat.messages.prompts import Prompt
-from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, SubscribedItem
+from ziggurat.runs import session_writer
+from ziggurat.runs.control import RunControl, SubscribedItem
 from ziggurat.runs.deciding import Deciding
 from ziggurat.runs.opening import Opening
-from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions
+from ziggurat.runs.options import Live, RunOptions
 from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs, conditions_of
-from ziggurat.runs.session_writer import (
-    SessionWriter,
-    open_session,
-    reopen_session,
-    request_digest,
-)
 from ziggurat.stores.session_log import RunConditions
-from ziggurat.tools.approval import APPROVALS
-from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
-from ziggurat.tools.permissions import GRANTS, limit_grants
-from ziggurat.tools.threads import rules_hold
 
 
 class Opener:
     def __init__(
-        self, agent: AgentService, parts: AgentParts, name: str, runs: Runs, steerable: frozenset[str] | None = None
+        self,
+        agent: enter.AgentService,
+        parts: enter.AgentParts,
+        name: str,
+        runs: Runs,
+        steerable: frozenset[str] | None = None,
     ) -> None:
         self.runs = runs
         self.steerable = steerable
@@ -62,41 +44,37 @@ class Opener:
         """Return the control of a run; at a depth below the agent at its root, if that is steered."""
         return RunControl(run_id, self.runs, depth, self.steerable)
 
-    def _new_inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
-        """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
-        return self.control(run_id).inbox(run_id, journal)
-
-    def open(self, request: AgentRequest | None, options: RunOptions) -> Awaitable[Opening]:
+    async def open(self, request: AgentRequest | None, options: RunOptions) -> Opening:
         """Open a new run, or the one that has the id in the options; without a request that must exist."""
         if request is None:
             assert options.run_id is not None
-            return self.reopen(options.run_id, options)
+            return await self.reopen(options.run_id, options)
         if options.run_id is None and options.session is None:
-            return self._open_new(request, options, _new_id(options), "")
-        return self._open_once(request, options)
+            return await self._open_new(request, options, options.fresh_id(), "")
+        return await self._open_once(request, options)
 
     async def _open_once(self, request: AgentRequest, options: RunOptions) -> Opening:
         """Open a run that has an id or a session, unless there is one with this id, which is opened then."""
         session, run_id = options.session, options.run_id
         # In a session without its earlier turns: the same call again must find its run, though it has more by then.
-        fingerprint = digest(request) if session is None else request_digest(request, session)
+        fingerprint = codec.digest(request) if session is None else session_writer.request_digest(request, session)
         while True:
             known = None if run_id is None else await self.runs.find(run_id)
             if known is not None:
                 self._check_same(known, fingerprint)
                 interrupted = known.status in ("running", "Suspended")
                 return await (self._continue if interrupted else self._open_ended)(known.id, options)
-            new_id = _new_id(options)
+            new_id = options.fresh_id()
             # The session first: its lease orders the turns, and the run's request contains the turns before it.
-            writer = None if session is None else await open_session(session, new_id, request)
+            writer = None if session is None else await session_writer.open_session(session, new_id, request)
             try:
                 return await self._open_new(request, options, new_id, fingerprint, writer)
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError):
-                    attach(error, "partial", empty_run(self.name, request, stops.Cancelled(), new_id))
+                    errors.attach(error, "partial", empty_run(self.name, request, stops.Cancelled(), new_id))
                 if writer is not None:
                     await writer.leave()
-                if not isinstance(error, RunExists) or run_id is None or await self.runs.find(run_id) is None:
+                if not isinstance(error, errors.RunExists) or run_id is None or await self.runs.find(run_id) is None:
                     raise
             # it was begun elsewhere since we looked, perhaps while we waited for the session
 
@@ -106,37 +84,44 @@ class Opener:
         options: RunOptions,
         run_id: str,
         fingerprint: str,
-        writer: SessionWriter | None = None,
+        writer: session_writer.SessionWriter | None = None,
     ) -> Opening:
         request = request if writer is None else writer.request
         opened = self._first_entry(request, options, run_id, writer)
-        environment, control = options.environment, options.control
-        begins = self.runs.open(opened, self.name, fingerprint, self._screen, environment, control)
+        control = options.control
+        if control is None and (self.runs.keeps_ended or options.run_id is not None):
+            # Others can reach only a run that is kept, or whose id they know; the rest are spared the cost.
+            control = self.control(run_id)
+        begins = self.runs.open(opened, self.name, fingerprint, self._screen, options.environment, control)
         journal = await self.runs.begin(run_id, begins)
-        return self._opening(run_id, request, journal, options, runs=self.runs, writer=writer)
+        return Opening.of(run_id, request, self.path, journal, options, control, runs=self.runs, writer=writer)
 
     def _first_entry(
-        self, request: AgentRequest, options: RunOptions, run_id: str, writer: SessionWriter | None = None
-    ) -> Opened:
+        self,
+        request: AgentRequest,
+        options: RunOptions,
+        run_id: str,
+        writer: session_writer.SessionWriter | None = None,
+    ) -> entries.Opened:
         conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
         if writer is not None:
             conditions = writer.conditions(conditions, self.runs.store)
-        at = options.environment.clock.now()
-        return Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions, agent=self.name)
+        version, at = codec.SHAPE_VERSION, options.environment.clock.now()
+        return entries.Opened("", run_id, version, at, request, None, options.labels, conditions, agent=self.name)
 
-    def _check_same(self, info: LogInfo, fingerprint: str) -> None:
+    def _check_same(self, info: store.LogInfo, fingerprint: str) -> None:
         if info.agent and info.agent != self.name:
-            raise RunExists(f"the run {info.id!r} exists with another agent, {info.agent!r}; choose another id")
+            raise errors.RunExists(f"the run {info.id!r} exists with another agent, {info.agent!r}; choose another id")
         if info.request != fingerprint:
-            raise RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
+            raise errors.RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
 
     async def submit(self, request: AgentRequest, options: RunOptions, due: float, priority: int) -> str:
         """Store a run that nobody drives yet, unless it exists; return its id."""
-        run_id, fingerprint = _new_id(options), digest(request)
-        entries = [self.screened_entry(self._first_entry(request, options, run_id))]
+        run_id, fingerprint = options.fresh_id(), codec.digest(request)
+        opened = self.screened_entry(self._first_entry(request, options, run_id))
         try:
-            await self.runs.plant(run_id, self.name, entries, fingerprint=fingerprint, due=due, priority=priority)
-        except RunExists:
+            await self.runs.plant(run_id, self.name, [opened], fingerprint=fingerprint, due=due, priority=priority)
+        except errors.RunExists:
             info = await self.runs.find(run_id)
             if info is None:
                 raise
@@ -149,7 +134,7 @@ class Opener:
         """Open a run to continue it; one that has ended for good is answered from its record."""
         # A worker has claimed the run: it holds the lease, under which `attempt` looks at how the run stands.
         info = None if recovering else await self.runs.known(run_id)
-        if info is not None and info.status not in UNFINISHED:
+        if info is not None and info.status not in store.UNFINISHED:
             return await self._open_ended(run_id, options)
         return await self._continue(run_id, options, recovering, forked)
 
@@ -159,20 +144,20 @@ class Opener:
         # The lease first: what is read before it, another process may still change.
         claim = None if recovering is None else recovering.claim
         journal = await self.runs.begin(run_id, self.runs.take(run_id, options.environment, claim))
-        writer: SessionWriter | None = None
+        writer: session_writer.SessionWriter | None = None
         try:
             losses, given_up, alone = (0, False, False) if recovering is None else await recovering.attempt(journal)
             journal.strict, journal.is_new = options.strict, forked
-            request = self._recorded_request(journal, run_id)
+            request = self._prepare(journal, run_id)
             conditions = conditions_of(journal.entries[0])
-            # Before anything is held: decisions are redacted as they are recorded, also those that were posted.
-            self._screen(journal)
             clock = options.environment.clock
             control = options.control or self.control(run_id)
             if conditions.session:
-                writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
+                writer = await session_writer.reopen_session(
+                    options.session, conditions, run_id, request, self.runs.store
+                )
             opened, effects = journal.entries[0], None
-            if isinstance(opened, Opened) and opened.forked is not None:
+            if isinstance(opened, entries.Opened) and opened.forked is not None:
                 from ziggurat.runs.fork import effects_of
 
                 effects = await effects_of(self.runs, opened.forked)
@@ -187,11 +172,13 @@ class Opener:
                 recorded = journal.settled(flush=True)  # so that this attempt counts, whatever becomes of it
                 if recorded is not None:
                     await recorded
-            return self._opening(
+            return Opening.of(
                 run_id,
                 request,
+                self.path,
                 journal,
-                replace(options, control=control),
+                options,
+                control,
                 runs=self.runs,
                 grants=conditions.grants,
                 writer=writer,
@@ -200,12 +187,12 @@ class Opener:
         except BaseException as error:
             if writer is not None:
                 await writer.leave()
-            await self.runs.leave(run_id, journal, mistaken=isinstance(error, CallerError))
+            await self.runs.leave(run_id, journal, mistaken=isinstance(error, errors.CallerError))
             raise
 
     async def has_ended(self, run_id: str | None) -> bool:
         info = None if run_id is None else await self.runs.find(run_id)
-        return info is not None and info.status not in UNFINISHED
+        return info is not None and info.status not in store.UNFINISHED
 
     async def answer(self, run_id: str) -> Opening:
         """Open a run that has ended, or waits for decisions, to be answered from its record, as soon as it does."""
@@ -213,7 +200,7 @@ class Opener:
             # Reading its items to the last one waits for its end; a run that has gone on by then is awaited again.
             async for _ in self.runs.subscribe(run_id, 0, live=False):
                 pass
-        return self._answered(run_id, journal, NO_OPTIONS)
+        return self._answered(run_id, journal, RunOptions())
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended, unless it goes on since."""
@@ -225,81 +212,31 @@ class Opener:
     def _answered(self, run_id: str, journal: LocalJournal, options: RunOptions) -> Opening:
         """Open a run as its record has it; nothing is called and nothing is written."""
         journal.strict = options.strict
-        request = self._recorded_request(journal, run_id)
+        request = self._prepare(journal, run_id)
         # For its errors only: nothing waits any more, so a decision that is not on record already is a mistake.
         decision_entries(journal, options.decisions or {}, 0.0, self._agent)
-        return self._opening(run_id, request, journal, options, runs=None, ended=True)
+        return Opening.of(run_id, request, self.path, journal, options, options.control, ended=True)
 
     async def replay(self, run_id: str, live: Live, options: RunOptions) -> Opening:
         """Open a copy of a run's record whose calls are answered from it, all or in part; nothing is recorded."""
         from ziggurat.runs.fork import replay_journal
 
         journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=options.strict)
-        request = self._recorded_request(journal, run_id)
+        request = self._prepare(journal, run_id)
         journal.reopen(run_id, 0.0)
-        conditions = conditions_of(journal.entries[0])
-        return self._opening(run_id, request, journal, options, runs=None, grants=conditions.grants)
+        grants = conditions_of(journal.entries[0]).grants
+        return Opening.of(run_id, request, self.path, journal, options, options.control, grants=grants)
 
-    async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> Opening:
+    async def fork(self, origin: entries.Origin, prompt: Prompt | None, options: RunOptions) -> Opening:
         """Create a run with the first steps of another, and open it to continue it."""
         from ziggurat.runs.fork import fork_entries
 
         before = await self.runs.read(origin.run_id)
-        self._recorded_request(before, origin.run_id)
-        forked = new_id or options.environment.ids()
-        check_new_id(forked, "new_id")
-        at = options.environment.clock.now()
-        entries = fork_entries(before, self.path, forked, origin, prompt, options.labels, at)
-        await self.runs.plant(forked, self.name, [self.screened_entry(entry) for entry in entries])
+        self._prepare(before, origin.run_id)
+        forked, at = options.fresh_id("new_id"), options.environment.clock.now()
+        first = fork_entries(before, self.path, forked, origin, prompt, options.labels, at)
+        await self.runs.plant(forked, self.name, [before.screened(entry) for entry in first])
         return await self.reopen(forked, options, forked=True)
-
-    # -- within --------------------------------------------------------------------------------------------------
-
-    def _opening(
-        self,
-        run_id: str,
-        request: AgentRequest,
-        journal: LocalJournal,
-        options: RunOptions,
-        *,
-        runs: Runs | None,
-        grants: Iterable[str] | None = None,
-        writer: SessionWriter | None = None,
-        effects: ForkEffects | None = None,
-        ended: bool = False,
-    ) -> Opening:
-        scope = options.scope()
-        scope[JOURNAL], scope[RUN_ID] = journal, run_id
-        if grants is not None:
-            limit_grants(scope, grants)
-        if effects is not None:
-            scope[FORK_EFFECTS] = effects
-        control, has_id = options.control, options.run_id is not None
-        if runs is not None:
-            # Others can reach only a run that is kept, or whose id they know; the rest are spared the cost.
-            if control is None and (runs.keeps_ended or has_id):
-                control = self.control(run_id)
-            if control is None:
-                scope[INBOX] = self._new_inbox
-            else:
-                scope[INBOX], scope[STEERING] = control.inbox, control
-        if writer is not None:
-            writer.join(scope, journal, self.path, self.runs, options.environment.clock)
-        emit = Listeners(options.emit, options.listeners) if options.listeners else options.emit
-        if runs is not None and control is not None:
-            from ziggurat.runs.recorded_events import RECORDED_EVENTS
-
-            known = has_id or journal.reopened  # someone may subscribe
-            emit = broadcast = EventBroadcast(journal, emit, pieces=known, recorded=RECORDED_EVENTS)
-            control.follow(broadcast)
-            runs.announce(control)
-        if control is not None:
-            control.recorded.set()
-        journal.watch.outer = options.around
-        ctx = Context(self.path, emit, journal.watch, Scope(scope))
-        if not ended and (APPROVALS in scope or GRANTS in scope):
-            rules_hold(ctx)
-        return Opening(run_id, request, self.path, emit, ctx, journal, runs, writer, control, ended)
 
     def subscribe(
         self, run_id: str, after: int, items: AsyncGenerator[SubscribedItem, None] | None = None
@@ -308,41 +245,30 @@ class Opener:
 
         return subscribe(self.runs.subscribe, run_id, self.path, after, read=self._parts.read, items=items)
 
+    # -- within --------------------------------------------------------------------------------------------------
+
     def _screen(self, journal: LocalJournal) -> None:
         """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""
         chain = self._parts.chain
         if chain is not None and chain.hooks["on_record"]:
             screened(journal, chain, "")
 
-    def _prepare(self, journal: LocalJournal, run_id: str) -> None:
-        self._recorded_request(journal, run_id)
-        self._screen(journal)
-
-    def screened_entry(self, entry: JournalEntry) -> JournalEntry:
+    def screened_entry(self, entry: entries.JournalEntry) -> entries.JournalEntry:
         screens = LocalJournal()
         self._screen(screens)
         return screens.screened(entry)
 
-    def _recorded_request(self, journal: LocalJournal, run_id: str) -> AgentRequest:
+    def _prepare(self, journal: LocalJournal, run_id: str) -> AgentRequest:
+        """Return the request of a recorded run, after checking that it is of this agent."""
+        # Before anything is held: decisions are redacted as they are recorded, and compared in this form.
+        self._screen(journal)
         opened = journal.entries[0] if journal.entries else None
-        if isinstance(opened, Opened) and opened.agent:
+        if isinstance(opened, entries.Opened) and opened.agent:
             owner = escaped(opened.agent)
         else:  # the record of an older version; the agent was entered first, or another by a hook of it
-            entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))
+            entered = (entry.path for entry in journal.entries if isinstance(entry, entries.Entered))
             owner = next(entered, self.path).partition("/")[0]
-        if not isinstance(opened, Opened) or opened.request is None or owner != self.path:
+        if not isinstance(opened, entries.Opened) or opened.request is None or owner != self.path:
             by = "" if owner == self.path else f", but by {owner!r}"
-            raise RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}{by}")
-        return as_type(opened.request, AgentRequest)
-
-
-def _new_id(options: RunOptions) -> str:
-    ids = options.environment.ids
-    if options.run_id is None:
-        if options.control is not None:
-            return options.control.run_id
-        if ids is fresh_id:
-            return fresh_id()
-    run_id = ids() if options.run_id is None else options.run_id
-    check_new_id(run_id, "run_id")
-    return run_id
+            raise errors.RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}{by}")
+        return codec.as_type(opened.request, AgentRequest)

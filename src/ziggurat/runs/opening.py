@@ -1,15 +1,24 @@
 """Opening: a run that is open, until it is left."""
 
+from collections.abc import Iterable
+from typing import Self
+
 from msgspec import Struct
 
-from ziggurat.core.context import Context
-from ziggurat.core.event import Emit
+from ziggurat.calls.agent_call import INBOX
+from ziggurat.calls.inbox import Inbox
+from ziggurat.core.context import JOURNAL, RUN_ID, Context, Scope
+from ziggurat.core.event import Emit, Listeners
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.runs.control import RunControl
+from ziggurat.runs.control import STEERING, EventBroadcast, RunControl
+from ziggurat.runs.options import RunOptions
 from ziggurat.runs.runs import Runs
 from ziggurat.runs.session_writer import SessionWriter
-from ziggurat.tools.threads import run_ended
+from ziggurat.tools.approval import APPROVALS
+from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
+from ziggurat.tools.permissions import GRANTS, limit_grants
+from ziggurat.tools.threads import rules_hold, run_ended
 
 
 class Opening(Struct, eq=False):
@@ -26,6 +35,50 @@ class Opening(Struct, eq=False):
     control: RunControl | None = None
     ended: bool = False  # whether it is answered from its record
     mistaken: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        run_id: str,
+        request: AgentRequest,
+        path: str,
+        journal: LocalJournal,
+        options: RunOptions,
+        control: RunControl | None,
+        *,
+        runs: Runs | None = None,
+        grants: Iterable[str] | None = None,
+        writer: SessionWriter | None = None,
+        effects: ForkEffects | None = None,
+        ended: bool = False,
+    ) -> Self:
+        """Return an open run of the agent at a path; without `runs`, nothing is recorded, and nobody can reach it."""
+        scope = options.scope()
+        scope[JOURNAL], scope[RUN_ID] = journal, run_id
+        if grants is not None:
+            limit_grants(scope, grants)
+        if effects is not None:
+            scope[FORK_EFFECTS] = effects
+        emit = Listeners(options.emit, options.listeners) if options.listeners else options.emit
+        if runs is not None and writer is not None:
+            writer.join(scope, journal, path, runs, options.environment.clock)
+        if runs is not None and control is None:  # it has neither a store nor a handle nor an id that others know
+            scope[INBOX] = lambda run_id, journal: Inbox(runs, run_id, journal, lambda *steering: False)
+        elif runs is not None and control is not None:
+            from ziggurat.runs.recorded_events import RECORDED_EVENTS
+
+            scope[INBOX], scope[STEERING] = control.inbox, control
+            known = options.run_id is not None or journal.reopened  # someone may subscribe
+            emit = broadcast = EventBroadcast(journal, emit, pieces=known, recorded=RECORDED_EVENTS)
+            control.follow(broadcast)
+            runs.announce(control)
+        if control is not None:
+            control.recorded.set()
+        journal.watch.outer = options.around
+        ctx = Context(path, emit, journal.watch, Scope(scope))
+        if not ended and (APPROVALS in scope or GRANTS in scope):
+            rules_hold(ctx)
+        return cls(run_id, request, path, emit, ctx, journal, runs, writer, control, ended)
 
     def take_context(self) -> Context:
         """Return the first context of the run, to be used once: it is not held here, so that it is freed."""

@@ -1,36 +1,26 @@
 """The options of a run, checked when they are passed, before anything is written."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
+from ziggurat.core import context, event, path
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.codec import encode
-from ziggurat.core.context import CLOCK, IDS, RANDOM, Context, Key
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import SILENCE, Emit, Listener, Listeners, NestedEvents
-from ziggurat.core.path import ID, check_new_name, is_id
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.agent import Decisions
 from ziggurat.messages.prompts import History
 from ziggurat.runs.control import RunControl
 from ziggurat.stores.session import Session
+from ziggurat.tools import permissions
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.permissions import (
-    DECLARED_ONLY,
-    GRANTS,
-    PERMISSION_LOG,
-    PermissionLog,
-    Permissions,
-    known,
-    narrow_grants,
-)
 
 Deps = Annotated[
-    Mapping[Key[Any], Any] | Mapping[object, Any],
+    Mapping[context.Key[Any], Any] | Mapping[object, Any],
     Meta(title="mapping from keys to values", description="as {DB: db}, with DB = Key[Database]('database')"),
 ]
 """Dependencies of a run, read with ``ctx.scope[KEY]``; `object` because mypy joins keys of several types to it."""
@@ -63,27 +53,27 @@ class Environment(CheckedStruct, frozen=True, eq=False):
     ids: Callable[[], str] = new_id
     random: Callable[[], float] | None = None
     max_depth: PositiveInt = MAX_DEPTH
-    permission_log: PermissionLog | None = None
+    permission_log: permissions.PermissionLog | None = None
     probe: Callable[[str, str], None] | None = None
 
-    def values(self) -> dict[Key[Any], Any]:
+    def values(self) -> dict[context.Key[Any], Any]:
         given = {name: getattr(self, name) for name in _KEYS}
         return {_KEYS[name]: value for name, value in given.items() if value is not getattr(SYSTEM, name)}
 
 
 SYSTEM = Environment()
-_KEYS: dict[str, Key[Any]] = {
-    "clock": CLOCK,
-    "ids": IDS,
-    "random": RANDOM,
+_KEYS: dict[str, context.Key[Any]] = {
+    "clock": context.CLOCK,
+    "ids": context.IDS,
+    "random": context.RANDOM,
     "max_depth": MAX_DEPTH_KEY,
-    "permission_log": PERMISSION_LOG,
+    "permission_log": permissions.PERMISSION_LOG,
 }
 
 
 class RunOptions(Struct, frozen=True, eq=False):
     deps: Deps | None = None
-    listeners: Sequence[Listener] = ()
+    listeners: Sequence[event.Listener] = ()
     run_id: str | None = None
     session: Session | None = None
     grants: frozenset[str] | None = None
@@ -92,47 +82,57 @@ class RunOptions(Struct, frozen=True, eq=False):
     environment: Environment = SYSTEM
     decisions: Decisions | None = None
     strict: bool = False
-    values: Mapping[Key[Any], Any] | None = None
-    emit: Emit = SILENCE
+    values: Mapping[context.Key[Any], Any] | None = None
+    emit: event.Emit = event.SILENCE
     around: Stopwatch | None = None
     control: RunControl | None = None
 
     @classmethod
     def of(
-        cls, *, grants: Permissions | None = None, environment: Environment | None = None, **given: Any
+        cls, *, grants: permissions.Permissions | None = None, environment: Environment | None = None, **given: Any
     ) -> "RunOptions":
         """Check what a user has passed: `RunArguments`."""
-        options = cls(grants=None if grants is None else known(grants), environment=environment or SYSTEM, **given)
+        known = None if grants is None else permissions.known(grants)
+        options = cls(grants=known, environment=environment or SYSTEM, **given)
         if options.deps is not None:
             _check_deps(options.deps)
-        if options.run_id is not None and not (options.run_id and is_id(options.run_id)):
-            raise ConfigurationError(f"run_id must be {ID}, got {options.run_id!r:.200}")
+        if options.run_id is not None and not (options.run_id and path.is_id(options.run_id)):
+            raise ConfigurationError(f"run_id must be {path.ID}, got {options.run_id!r:.200}")
         if options.labels is not None:
             _check_labels(options.labels)
         return options
 
-    def beneath(self, ctx: Context) -> "RunOptions":
+    def beneath(self, ctx: context.Context) -> "RunOptions":
         """Return the options of a run that a call opens in a context that is part of no run."""
         scope, emit, environment = ctx.scope, self.emit, self.environment
         if environment is SYSTEM:
             environment = Environment(**{name: scope[key] for name, key in _KEYS.items() if key in scope})
-        if ctx.emit is not SILENCE:
-            nested = NestedEvents(ctx.path, ctx.emit)
-            emit = nested if emit is SILENCE else Listeners(nested, (emit,))
+        if ctx.emit is not event.SILENCE:
+            nested = event.NestedEvents(ctx.path, ctx.emit)
+            emit = nested if emit is event.SILENCE else event.Listeners(nested, (emit,))
         values = {**scope, **(self.values or {})}
         return replace(self, environment=environment, values=values, emit=emit, around=ctx.watch)
 
-    def heard_by(self, listeners: Sequence[Listener]) -> "RunOptions":
+    def fresh_id(self, what: str = "run_id") -> str:
+        """Return the id of a new run, after checking it if it was given, by the argument `what` or the environment."""
+        if self.run_id is None and self.control is not None:
+            return self.control.run_id
+        run_id = self.environment.ids() if self.run_id is None else self.run_id
+        if self.run_id is not None or self.environment.ids is not new_id:
+            path.check_new_id(run_id, what)
+        return run_id
+
+    def heard_by(self, listeners: Sequence[event.Listener]) -> "RunOptions":
         return replace(self, listeners=(*self.listeners, *listeners)) if listeners else self
 
-    def scope(self) -> dict[Key[Any], Any]:
+    def scope(self) -> dict[context.Key[Any], Any]:
         scope: dict[Any, Any] = {} if self.values is None else dict(self.values)
         if self.deps is not None:
             scope.update(self.deps)
         if self.environment is not SYSTEM:
             scope.update(self.environment.values())
         if self.grants is not None:
-            scope[GRANTS], scope[DECLARED_ONLY] = self.grants, True
+            scope[permissions.GRANTS], scope[permissions.DECLARED_ONLY] = self.grants, True
         if self.approvals is not None:
             scope[APPROVALS] = (self.approvals,)
         return scope
@@ -145,7 +145,7 @@ class LiveArguments(TypedDict, total=False):
     """The arguments of all verbs that drive runs, as of `run`; they are not recorded."""
 
     deps: Deps | None
-    listeners: Sequence[Listener]
+    listeners: Sequence[event.Listener]
     approvals: Approvals | None
     environment: Environment | None
 
@@ -153,7 +153,7 @@ class LiveArguments(TypedDict, total=False):
 class ForkArguments(LiveArguments, total=False):
     """The arguments of `fork` that `run` has too."""
 
-    grants: Permissions | None
+    grants: permissions.Permissions | None
     labels: Mapping[str, object] | None
 
 
@@ -162,7 +162,7 @@ class ResumeArguments(LiveArguments, total=False):
 
     strict: bool
     session: Session | None
-    grants: Permissions | None
+    grants: permissions.Permissions | None
 
 
 class RunArguments(LiveArguments, total=False):
@@ -171,7 +171,7 @@ class RunArguments(LiveArguments, total=False):
     history: History
     run_id: str | None
     session: str | Session | None
-    grants: Permissions | None
+    grants: permissions.Permissions | None
     labels: Mapping[str, object] | None
     detached: bool
     decisions: Decisions | None
@@ -180,7 +180,7 @@ class RunArguments(LiveArguments, total=False):
 
 def _check_labels(labels: Mapping[str, object]) -> None:
     for name, value in labels.items():
-        check_new_name(name, "a label's name")
+        path.check_new_name(name, "a label's name")
         try:
             encode(value)
         except TypeError as error:
@@ -188,24 +188,23 @@ def _check_labels(labels: Mapping[str, object]) -> None:
 
 
 def _check_deps(deps: Deps) -> None:
-    wrong = next((key for key in deps if not isinstance(key, Key)), None)
-    if wrong is not None:
-        raise ConfigurationError(
-            "deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={DB: db}; "
-            f"got the key {wrong!r}"
-        )
-    if CLOCK in deps:
+    if context.CLOCK in deps:
         raise ConfigurationError("deps is for your own dependencies; the clock is environment=Environment(clock=...)")
-    for own, value in deps.items():
-        cast("Key[Any]", own).check(value)
+    for key, value in deps.items():
+        if not isinstance(key, context.Key):
+            raise ConfigurationError(
+                "deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={DB: db}; "
+                f"got the key {key!r}"
+            )
+        key.check(value)
 
 
-def joined_context(ctx: Context, options: RunOptions) -> Context:
+def joined_context(ctx: context.Context, options: RunOptions) -> context.Context:
     if options is NO_OPTIONS:
         return ctx
     values = options.scope()
     if options.grants is not None:
-        values[GRANTS] = narrow_grants(ctx, options.grants)
+        values[permissions.GRANTS] = permissions.narrow_grants(ctx, options.grants)
     if options.approvals is not None:
         values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), options.approvals)
     if values:
