@@ -1,7 +1,6 @@
 import asyncio
 import random
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from ziggurat import ConfigurationError, Context, Event, stack
 from ziggurat.core import root
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.fan_out import FanOut
 from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import Queued
 from ziggurat.journal import LocalJournal
@@ -309,13 +307,13 @@ class Nest:
             await take_back(ctx.watch)
 
     async def call(self, depth: int, ctx: Context) -> None:
-        async def beneath(watch: Stopwatch) -> None:
+        async def beneath(ctx: Context) -> None:
             with suppress(LimitExceeded):
-                await self.service(depth + 1, ctx.timed(watch))
+                await self.service(depth + 1, ctx)
 
         if depth < 3:
-            members = [beneath] * self.chance.randint(1, 3)
-            await FanOut(members, partial(guarded_call.end_tasks, ctx=ctx, name="calls"), ctx).run()
+            members = [(beneath, ctx)] * self.chance.randint(1, 3)
+            await guarded_call.fan_out(members, ctx, name="calls").run()
 
     async def run(self) -> None:
         async def begin() -> None:

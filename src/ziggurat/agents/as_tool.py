@@ -14,7 +14,8 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import ToolCall, ToolResult, user
 from ziggurat.messages.model import NORMALIZE, SPEC, ToolSpec
-from ziggurat.tools.function import APPROVED_CALL, checked_spec
+from ziggurat.tools.function import checked_spec
+from ziggurat.tools.guarded_call import APPROVED_CALL
 
 
 class AgentTool:

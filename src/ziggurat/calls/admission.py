@@ -6,15 +6,16 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from ziggurat.core import errors
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import BUDGETS, Context, Key
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
 from ziggurat.core.failures import call_given
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
+from ziggurat.core.service import ALTERNATIVES, fact
 from ziggurat.journal.entries import Intent, Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.message import ToolResult
-from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.model import Model, ModelRequest
 from ziggurat.messages.stops import BudgetExceeded
 from ziggurat.messages.usage import (
     ASSUMED_OUTPUT,
@@ -47,18 +48,20 @@ class _Meter:
         assert self.measure is not None  # a limit on costs has a price
         amount = self.measure(name, usage)
         if amount is None:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
                 "pass Budget(cost=..., price=lambda model, usage: ...)"
             )
         number = float(amount) if isinstance(amount, Decimal) else amount
         if not isinstance(number, (int, float)) or not 0 <= number < inf:
-            raise ConfigurationError(f"Budget(price=...) returned {amount!r:.200} for {name!r}; a price is 0 or more")
+            raise errors.ConfigurationError(
+                f"Budget(price=...) returned {amount!r:.200} for {name!r}; a price is 0 or more"
+            )
         return number
 
     def check(self, need: float) -> None:
         if self.spent + self.reserved + need > self.limit:
-            raise LimitExceeded(self.kind, self.limit, self.spent)
+            raise errors.LimitExceeded(self.kind, self.limit, self.spent)
 
 
 class Spending:
@@ -99,7 +102,7 @@ class Spending:
         step = ""
         if limit is not None and _is_step(ctx.path) and ctx.path not in self.steps:
             if len(self.steps) >= limit:
-                raise LimitExceeded("steps", limit, len(self.steps))
+                raise errors.LimitExceeded("steps", limit, len(self.steps))
             step = ctx.path
             self.steps.add(step)
         return Reservation(self, name, estimate, needs, step)
@@ -111,12 +114,12 @@ class Spending:
             return  # it was started before
         limit = budget.tools.get(name)
         if limit is not None and len(calls) >= limit:
-            raise ToolError(
+            raise errors.ToolError(
                 f"not executed: {name} may be called {limit} times in this run; go on without", kind="denied"
             )
         if budget.tool_calls is not None and sum(map(len, self.calls.values())) >= budget.tool_calls:
             self.limited = True
-            raise ToolError(self._refusal(), kind="denied")
+            raise errors.ToolError(self._refusal(), kind="denied")
 
     def _refusal(self) -> str:
         return f"not executed: this run may call tools {self.budget.tool_calls} times"
@@ -175,12 +178,12 @@ ADMISSION: Key[tuple[Spending, ...]] = cast("Key[tuple[Spending, ...]]", BUDGETS
 """What was spent of all budgets in effect; `BUDGETS` is this key, with the type that lower rooms know."""
 
 
-def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...] = ()) -> list[Reservation]:
-    """Reserve for a live model call in all budgets; it may ask one of several models, if their names are given."""
+def admit(model: Model, request: ModelRequest, name: str, ctx: Context) -> list[Reservation]:
+    """Reserve for a live model call in all budgets: as much as the dearest of the models takes that it may ask."""
     reserved: list[Reservation] = []
     try:
         for spending in ctx.scope.get(ADMISSION) or ():
-            reserved.append(spending.admit(request, ctx, name, models))
+            reserved.append(spending.admit(request, ctx, name, fact(model, ALTERNATIVES)))
     except BaseException:
         for each in reserved:
             each.release(sent=False)

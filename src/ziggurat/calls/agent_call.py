@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
+from ziggurat.core import errors
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.context import METER, RUN_ID, Context, Key, running
-from ziggurat.core.errors import ConfigurationError, Suspend
+from ziggurat.core.failures import Cause
 from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.stops import BudgetExceeded, stop_of
 from ziggurat.messages.usage import Tally
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def place_of(ctx: Context, name: str) -> Context:
     """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ..."""
     places = ctx.state(Places, Places)
     if places.task is not asyncio.current_task():
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
             "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
         )
@@ -58,7 +59,7 @@ def place_of(ctx: Context, name: str) -> Context:
 
 def note_left(ctx: Context | None, error: BaseException) -> None:
     """Note that a call below a context waits or was cancelled: its function must not make another one."""
-    if ctx is not None and isinstance(error, (Suspend, asyncio.CancelledError)):
+    if ctx is not None and isinstance(error, (errors.Suspend, asyncio.CancelledError)):
         ctx.state(Places, Places).left = error
 
 
@@ -75,7 +76,7 @@ def _refuse_after(left: BaseException, name: str, ctx: Context) -> None:
         raise left
     task = asyncio.current_task()
     if task is not None and not task.cancelling():  # else the run itself is cancelled, and this cleans up
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{name} at {ctx.path} comes after a call that was cancelled, which is not on record, so it would be made "
             "again when the run is resumed: limit the time of a call with a timeout layer, not with asyncio.timeout or "
             "wait_for"
@@ -106,7 +107,7 @@ class AgentCall(Tally):
         self.own: tuple[Middleware, ...] = () if parts.chain is None else parts.chain.middlewares
         self.answer_in: AnswerIn = parts.parse
         self.debug: bool = parts.debug or (outer is not None and outer.debug)  # raise unexpected errors at once
-        self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
+        self.causes: dict[str, Cause] = {}  # by path, the errors of tools that became results
         self._reported: dict[int, BaseException] = {}
         self.inbox: Inbox | None = None  # of the run, in the outermost call, once something has waited for an event
         self.run: AgentRun | None = None  # as its loop and its hooks have left it
@@ -155,11 +156,11 @@ class AgentCall(Tally):
 
     def until(self, error: BaseException, request: AgentRequest, ctx: Context) -> AgentRun:
         """Return the run that an error ended: as far as its loop came, or with its answer if a hook failed."""
-        stop, journal = stop_of(error), journal_of(ctx)
+        stop, journal = stops.stop_of(error), journal_of(ctx)
         run = self.run or (None if self.so_far is None else self.so_far())
         if run is None:
             run = replace(empty_run(self.agent, request, stop), seconds=journal.watch.elapsed - self.began)
-        pending = pending_of(error) if isinstance(error, Suspend) else ()
+        pending = pending_of(error) if isinstance(error, errors.Suspend) else ()
         run = replace(run, stop=stop, output=None, pending=pending)
         return self.counted(run, ctx, tries_before=journal.reopened)
 
@@ -170,7 +171,7 @@ class AgentCall(Tally):
             call = call.outer
         return call
 
-    def budget_reached(self, journal: LocalJournal, next_call: str) -> BudgetExceeded | None:
+    def budget_reached(self, journal: LocalJournal, next_call: str) -> stops.BudgetExceeded | None:
         """Return the stop for a limit on tool calls, of this agent or one around it, that is reached."""
         # Agents that work at the same time reach it in any order, so what is on record is not decided again: the agent
         # went on if there is a next call of its model, and in a replay it stopped otherwise.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 
+from ziggurat.calls import wait
 from ziggurat.calls.agent_call import inbox_of, place_of
 from ziggurat.calls.inbox import Sent
-from ziggurat.calls.wait import item_of, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
@@ -189,7 +189,7 @@ async def ask_for_json(question: str, schema: dict[str, Any]) -> object:
 async def _answer_to(record: Question, ctx: Context, expires: float | None) -> object:
     call = ToolCall("", "ask", canonical(record).decode())
     until = None if expires is None else ctx.clock.now() + expires
-    decision = await wait(item_of(call, ctx, "question", reason=record.question, until=until), ctx)
+    decision = await wait.for_decision(wait.item_of(call, ctx, "question", reason=record.question, until=until), ctx)
     if isinstance(decision, Answer):
         return decision.value
     raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")
@@ -237,8 +237,8 @@ async def event(
     plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the event {name!r}"),)
     call = ToolCall("", "event", canonical(Awaited(name, asked.schema, plain)).decode())
     until = None if timeout is None else ctx.clock.now() + timeout
-    item = item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
-    decision = await wait(item, ctx, lambda item: _arrived(item, name, asked, ctx))
+    item = wait.item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
+    decision = await wait.for_decision(item, ctx, lambda item: _arrived(item, name, asked, ctx))
     if isinstance(decision, Answer):
         wrong = asked.misfit(decision.value)
         if wrong is not None:  # it fitted when it was taken
@@ -328,8 +328,10 @@ async def sleep(
         reason = f"until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError) as error:
         raise ConfigurationError(f"sleep() ends before the year 10000, got {length:g} seconds") from error
-    item = item_of(ToolCall("", "sleep", canonical(length_or_time).decode()), ctx, "timer", reason=reason, until=at)
-    await wait(item, ctx, lambda item: _fired(item, ctx))
+    item = wait.item_of(
+        ToolCall("", "sleep", canonical(length_or_time).decode()), ctx, "timer", reason=reason, until=at
+    )
+    await wait.for_decision(item, ctx, lambda item: _fired(item, ctx))
 
 
 async def _fired(item: PendingItem, ctx: Context) -> tuple[Decision, int] | None:

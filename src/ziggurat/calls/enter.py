@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.acts import after_acts
 from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.deltas import emit_deltas
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
+from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key
 from ziggurat.core.errors import (
@@ -37,8 +37,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded, AgentStarted
 from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
 from ziggurat.messages.model import ModelResponse
-from ziggurat.tools.function import APPROVED_CALL
-from ziggurat.tools.guarded_call import frozen_in
+from ziggurat.tools.guarded_call import APPROVED_CALL, frozen_in
 from ziggurat.tools.permissions import GRANTS
 
 AgentService = Service[AgentRequest, AgentRun]

@@ -7,33 +7,22 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import INBOX, inbox_of
+from ziggurat.calls import agent_call, wait
 from ziggurat.calls.hooks import note_failure
-from ziggurat.calls.wait import item_of, report, wait
-from ziggurat.core.clock import Stopwatch, take_back
+from ziggurat.core import clock, errors, tasks
 from ziggurat.core.context import Context, Key, running
-from ziggurat.core.errors import (
-    ConfigurationError,
-    Denied,
-    InvalidArguments,
-    Timeout,
-    ToolError,
-    described,
-)
 from ziggurat.core.failures import noting_mistakes
-from ziggurat.core.tasks import as_failure, in_task
-from ziggurat.journal.entries import Decided, Record
+from ziggurat.journal import entries
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Decision, Deny, Modify, PendingItem, Stage
+from ziggurat.messages.events import ApprovalExecuted
 from ziggurat.messages.message import ToolCall
-from ziggurat.messages.model import ToolSpec
-from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
-from ziggurat.tools.decisions import Normalize, fitting
+from ziggurat.messages.model import ModelRequest, ToolSpec
+from ziggurat.tools import approval, decisions
 
 
 class ApprovedCall(Struct, frozen=True, gc=False):
@@ -42,7 +31,11 @@ class ApprovedCall(Struct, frozen=True, gc=False):
 
 
 async def pass_gate(
-    call: ToolCall, record: Record | None, ctx: Context, normalize: Normalize, tool: ToolSpec | None = None
+    call: ToolCall,
+    record: entries.Record | None,
+    ctx: Context,
+    normalize: decisions.Normalize,
+    tool: ToolSpec | None = None,
 ) -> ApprovedCall:
     """Check a call against the approval rules, and get a decision if they, or the tool itself, require one."""
     stage: Stage = "model" if tool is None else "tool"
@@ -50,14 +43,14 @@ async def pass_gate(
     # A call without effects may be made twice; one that waits already is the first of its kind itself.
     earlier = ctx.scope.get(WAITING_CALLS) if tool is not None and tool.effect != "none" and not waits else None
     if earlier is not None and await earlier(call, normalize):
-        raise ToolError(
+        raise errors.ToolError(
             f"the same call of {call.name} waits for a person's decision already, since an earlier turn; it was not "
             "made a second time",
             kind="denied",
         )
     # A call that waits needs its decision even if no rule asks any more: a person was told of it.
     always = waits or (tool is not None and tool.approval)
-    if not always and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
+    if not always and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(approval.APPROVALS) or ()):
         return ApprovedCall(call)
     frozen = replace(call)  # a copy that no other code can reach
     judgement = Judgement("ask")
@@ -67,13 +60,14 @@ async def pass_gate(
         if judgement.verdict == "allow":
             return ApprovedCall(frozen)
     until = None if waits else _expiry(ctx)
-    item = item_of(frozen, ctx, stage, reason=judgement.reason, until=until, record=record)
+    item = wait.item_of(frozen, ctx, stage, reason=judgement.reason, until=until, record=record)
     decision: Decision = Deny(judgement.reason)
     if judgement.verdict == "deny":
-        await report(item, decision, ctx)
+        await wait.report(item, decision, ctx)
     else:
         desk = judgement.desk
-        decision = await wait(item, ctx, None if desk is None else partial(_ask_approver, desk, normalize, ctx))
+        settle = None if desk is None else partial(_ask_approver, desk, normalize, ctx)
+        decision = await wait.for_decision(item, ctx, settle)
     if isinstance(decision, Deny):
         raise _denial(decision.reason, stage)
     if not isinstance(decision, Modify):
@@ -85,24 +79,44 @@ async def pass_gate(
     return ApprovedCall(changed, item.id)
 
 
-def _changed(call: ToolCall, change: Modify, normalize: Normalize, item_id: str, ctx: Context) -> ToolCall:
+async def approve_request(
+    request: ModelRequest, name: str, record: entries.Record | None, ctx: Context
+) -> ModelRequest:
+    """Return the request as it was approved: a call named like the model, with the whole request as its arguments."""
+    waits = record is not None and record.pending is not None
+    if not waits and not any(gate.concern(name, "model") for gate in ctx.scope.get(approval.APPROVALS) or ()):
+        return request
+    call = ToolCall("", name, decisions.request_arguments(request, name))
+    if record is not None and record.pending is not None:
+        waited = wait.waiting_call(record, ctx)
+        if waited is not None and waited.arguments != call.arguments:  # the hooks changed the request meanwhile
+            call, request = waited, decisions.request_in(waited)
+        elif waited is None and wait.item_of(call, ctx).id != record.pending.id:
+            raise errors.JournalCorrupt(f"another call than this waits at {ctx.path} ({record.pending.id})")
+    passed = await pass_gate(call, record, ctx, decisions.normalize_request)
+    if passed.id and ctx.listens(ApprovalExecuted):
+        await ctx.emit(ApprovalExecuted(ctx.path, passed.id, passed.call))
+    return request if passed.call.arguments == call.arguments else decisions.request_in(passed.call)
+
+
+def _changed(call: ToolCall, change: Modify, normalize: decisions.Normalize, item_id: str, ctx: Context) -> ToolCall:
     try:
         return normalize(ToolCall(call.id, call.name, change.text))
-    except InvalidArguments as error:
+    except errors.InvalidArguments as error:
         # Given with this very resume, and nothing has happened since: its author is told, and it is as if never given.
         # One on record stands, and the model gets the error.
         if not journal_of(ctx).withdraws(item_id):
             raise
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the decision on {call.name} does not fit: {error}; nothing was recorded, and the call still waits"
         ) from error
 
 
-def _denial(reason: str, stage: Stage) -> Denied:
-    return Denied(reason if stage == "model" else f"denied: {reason}")
+def _denial(reason: str, stage: Stage) -> errors.Denied:
+    return errors.Denied(reason if stage == "model" else f"denied: {reason}")
 
 
-WAITING_CALLS: Key[Callable[[ToolCall, Normalize], Awaitable[bool]]] = Key("waiting calls")
+WAITING_CALLS: Key[Callable[[ToolCall, decisions.Normalize], Awaitable[bool]]] = Key("waiting calls")
 """Returns whether an earlier run of the same session made an equal call and waits for a decision about it."""
 
 
@@ -111,7 +125,7 @@ SAVE_WAITING: Key[Callable[[], Awaitable[None]]] = Key("save waiting")
 
 
 def _expiry(ctx: Context) -> float | None:
-    seconds = [gate.expires for gate in ctx.scope.get(APPROVALS) or () if gate.expires is not None]
+    seconds = [gate.expires for gate in ctx.scope.get(approval.APPROVALS) or () if gate.expires is not None]
     return ctx.clock.now() + min(seconds) if seconds else None
 
 
@@ -122,7 +136,7 @@ _AT_WORK: Key[tuple[object, ...]] = Key("rules at work")
 """The rules that are being judged, and the `Approvals` whose approver is deciding, in what these have called."""
 
 
-def _deciding(what: Rule | Approvals, ctx: Context) -> Context:
+def _deciding(what: approval.Rule | approval.Approvals, ctx: Context) -> Context:
     """Return the context of what a rule or an approver calls; it is not asked itself about the calls made there."""
     # Otherwise an agent that decides would be asked about the calls with which it decides, and these about theirs.
     return ctx.at("approval").within(_AT_WORK, (*(ctx.scope.get(_AT_WORK) or ()), what))
@@ -131,13 +145,13 @@ def _deciding(what: Rule | Approvals, ctx: Context) -> Context:
 class Judgement(Struct, frozen=True):
     """The verdict of all rules on a call: allow, deny, or ask `desk` (None: no approver in this process)."""
 
-    verdict: Verdict
+    verdict: approval.Verdict
     reason: str = ""
-    desk: Approvals | None = None
+    desk: approval.Approvals | None = None
 
 
 async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = False) -> Judgement:
-    gates, at_work = ctx.scope.get(APPROVALS) or (), ctx.scope.get(_AT_WORK) or ()
+    gates, at_work = ctx.scope.get(approval.APPROVALS) or (), ctx.scope.get(_AT_WORK) or ()
     desks = [gate for gate in gates if gate.approver is not None and gate not in at_work]
     asking: int | None = None
     why = ""
@@ -155,7 +169,9 @@ async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = Fa
     return Judgement("allow")
 
 
-async def _judge_by(gate: Approvals, call: ToolCall, stage: Stage, ctx: Context) -> tuple[Verdict, str]:
+async def _judge_by(
+    gate: approval.Approvals, call: ToolCall, stage: Stage, ctx: Context
+) -> tuple[approval.Verdict, str]:
     at_work = ctx.scope.get(_AT_WORK) or ()
     # Calls of the approver itself are not asked about, for that would not end, but they can still be denied.
     rules = gate.rules if gate not in at_work else [rule for rule in gate.rules if rule.verdict == "deny"]
@@ -173,7 +189,7 @@ async def _judge_by(gate: Approvals, call: ToolCall, stage: Stage, ctx: Context)
     return ("allow", "") if unsure is None else ("ask", unsure)
 
 
-async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
+async def _applies(rule: approval.Rule, arguments: str, ctx: Context) -> bool | str:
     """Return whether a rule applies, or a text that says why that cannot be determined."""
     if rule.when is None:
         return True
@@ -183,54 +199,57 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
             if isinstance(answer, Awaitable):
                 answer = await answer
     except BaseException as error:  # noqa: BLE001 - on any error a decision is asked for
-        failure = as_failure(error)
+        failure = tasks.as_failure(error)
         note_failure(failure, f"a rule on {rule.pattern!r}", ctx, "approval is requested")
-        return described(failure)
+        return errors.described(failure)
     return answer if isinstance(answer, bool) else f"it answered {answer!r:.80}, not True or False"
 
 
 # -- the approver in this process ------------------------------------------------------------------------------------
 
 
-async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, item: PendingItem) -> tuple[Decision, int]:
+async def _ask_approver(
+    desk: approval.Approvals, normalize: decisions.Normalize, ctx: Context, item: PendingItem
+) -> tuple[Decision, int]:
     """Get a decision on a pending item from an approver, or the one that was posted to the run meanwhile."""
     assert desk.approver is not None
-    watch = ctx.watch or Stopwatch(ctx.clock)
-    apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
+    watch = ctx.watch or clock.Stopwatch(ctx.clock)
+    # What the approver does is measured apart: nobody below waits for it.
+    apart = _deciding(desk, ctx.timed(clock.Stopwatch(ctx.clock)))
     began = watch.clock.monotonic()
     with noting_mistakes():
         try:
-            with running(_deciding(desk, apart)):  # an agent that the approver runs becomes part of this run
+            with running(apart):  # an agent that the approver runs becomes part of this run
                 answer = desk.approver(replace(item, call=replace(item.call)))  # a copy: it cannot change the call
-                task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
         finally:
             watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
-        if task is None:
-            decision = cast("Decision", answer)
-        else:
-            decision = await _await_approver(task, desk, item.stage, apart, watch)
-    posted = await inbox_of(ctx).take_decision(item.id) if INBOX in ctx.scope else None
+        if isinstance(answer, Awaitable):
+            answer = await _await_approver(answer, desk, item.stage, apart, watch)
+    posted = await agent_call.inbox_of(ctx).take_decision(item.id) if agent_call.INBOX in ctx.scope else None
     if posted is not None:
         return posted  # the first decision stands
     try:
-        decision = fitting(item, decision, normalize)
-    except InvalidArguments as error:
-        raise ConfigurationError(
+        decision = decisions.fitting(item, answer, normalize)
+    except errors.InvalidArguments as error:
+        raise errors.ConfigurationError(
             f"the approver's decision on {item.call.name} does not fit: {error}; nothing was decided or run: let it "
             "return Approve(), Deny(reason), or Modify(arguments) with arguments that fit"
         ) from error
-    entry = Decided(ctx.path, item.id, decision)
-    if INBOX not in ctx.scope or journal_of(ctx).screened(entry) != entry:  # what is masked must not be stored
+    entry = entries.Decided(ctx.path, item.id, decision)
+    # What is masked must not be stored.
+    if agent_call.INBOX not in ctx.scope or journal_of(ctx).screened(entry) != entry:
         return decision, 0
     # By way of the inbox, which keeps the first decision: another process may post one at this moment.
-    return await inbox_of(ctx).post_decision(item.id, decision)
+    return await agent_call.inbox_of(ctx).post_decision(item.id, decision)
 
 
 async def _await_approver(
-    task: "asyncio.Future[Decision]", desk: Approvals, stage: Stage, ctx: Context, watch: Stopwatch
+    answer: Awaitable[Decision], desk: approval.Approvals, stage: Stage, ctx: Context, watch: clock.Stopwatch
 ) -> Decision:
     """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout."""
     late = ""
+    with running(ctx):
+        task = asyncio.ensure_future(tasks.in_task(lambda: answer))
     # Its error is retrieved here: asyncio would log that of a task which nobody awaits after its timeout.
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
@@ -241,7 +260,7 @@ async def _await_approver(
             with watch.waiting():
                 late = await _wait(task, desk.timeout, ctx)
                 # Within the wait: time in which it queues for its slots again is not counted as work.
-                await take_back(watch)
+                await clock.take_back(watch)
     finally:
         task.cancel()
     if not late and not task.cancelled():
@@ -260,7 +279,7 @@ async def _wait(task: "asyncio.Future[Decision]", seconds: float | None, ctx: Co
         else:
             async with ctx.limit(seconds):
                 await asyncio.wait([task])
-    except Timeout:
+    except errors.Timeout:
         task.cancel()
         return f"nobody decided within {seconds:g} s"
     return ""

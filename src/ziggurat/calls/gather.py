@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from ziggurat.calls.agent_call import give_back_events, note_left, place_of, program_at
+from ziggurat.calls import agent_call
 from ziggurat.calls.inbox import Winners
-from ziggurat.core.clock import Stopwatch
+from ziggurat.core import errors
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, Suspend, described
 from ziggurat.core.failures import ends_run
-from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.settings import PositiveInt
 from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import journal_of
-from ziggurat.tools.guarded_call import end_tasks
+from ziggurat.tools.guarded_call import fan_out
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -76,7 +74,7 @@ async def first(*parts: Part[T], limit: PositiveInt | None = None) -> T:
         Exception: all parts have failed; the error of the first one, with notes on the others.
     """
     if not parts:
-        raise ConfigurationError("first() needs at least one part, got none")
+        raise errors.ConfigurationError("first() needs at least one part, got none")
     (winner,) = [each for each in await _Group("first", parts, 1, limit).run() if each is not _NOTHING]
     return cast("T", winner)
 
@@ -92,7 +90,7 @@ async def quorum(count: PositiveInt, *parts: Part[T], limit: PositiveInt | None 
     """
     if count > len(parts):
         _close(parts)
-        raise ConfigurationError(f"a quorum of {count} needs as many parts, got {len(parts)}")
+        raise errors.ConfigurationError(f"a quorum of {count} needs as many parts, got {len(parts)}")
     outcomes = await _Group("quorum", parts, count, limit).run()
     return tuple(None if each is _NOTHING else cast("T", each) for each in outcomes)
 
@@ -132,7 +130,7 @@ class _Group:
         for each in parts:
             if not isinstance(each, Coroutine):
                 _close(parts)
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"{name}() takes coroutines, such as those of steps and of agent.run(...); got {each!r:.200}"
                 )
         self.name = name
@@ -149,7 +147,7 @@ class _Group:
         if ambient is None or JOURNAL not in ambient.scope or ambient.charges is not None:
             return await self._run_parts(range(len(self.parts)), (ambient or root(self.name)).under(self.name))
         try:
-            ctx, journal = place_of(ambient, self.name), journal_of(ambient)
+            ctx, journal = agent_call.place_of(ambient, self.name), journal_of(ambient)
             record = journal.find(ctx.path)
             decision = None if record is None else record.answer()
             size = _Size(len(self.parts), self.wanted)
@@ -166,7 +164,7 @@ class _Group:
         try:
             outcomes = await self._run_parts(chosen, ctx)
         except BaseException as error:
-            note_left(ambient, error)
+            agent_call.note_left(ambient, error)
             # A cancelled or waiting group has no outcome, and one that failed before has it on record.
             if decision is None and self.failures and isinstance(error, Exception):
                 await journal.write_failure(ctx, self.name, size, error)
@@ -193,49 +191,36 @@ class _Group:
         journal = journal_of(ctx)
         used = Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
         await journal.note(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
-        give_back_events(ctx)
+        agent_call.give_back_events(ctx)
 
     async def _run_parts(self, chosen: Sequence[int], ctx: Context) -> list[_Outcome]:
-        slots = None
-        if self.limit is not None:
-            from ziggurat.layers.concurrency_limit import Bulkhead  # most groups have no limit
-
-            slots = Bulkhead(self.limit, queue=len(chosen))
-        fan_out: FanOut[_Outcome] = FanOut(
-            [partial(self._run_part, number, ctx.at(str(number + 1))) for number in chosen],
-            partial(end_tasks, ctx=ctx, name=self.name),
-            ctx,
-            slots=slots,
-            enough=self._enough,
-        )
+        members = [(partial(self._run_part, number), ctx.at(str(number + 1))) for number in chosen]
+        group = fan_out(members, ctx, name=self.name, limit=self.limit, enough=self._enough)
         try:
-            await fan_out.run()
+            await group.run()
         finally:
             _close(self.parts)
         if self._has_failed():
             (_, error), *others = self.failures
-            annotate(error, [f"part {number + 1} failed, too: {described(other)}" for number, other in others])
+            annotate(error, [f"part {number + 1} failed, too: {errors.described(other)}" for number, other in others])
             raise error
-        results = [
-            task.result() if task is not None and task.done() and not task.cancelled() else _NOTHING
-            for task in fan_out.tasks
-        ]
+        results = group.outcomes(_NOTHING)
         outcomes: list[_Outcome] = [_NOTHING] * len(self.parts)
         succeeded = 0
         for number, outcome in zip(chosen, results, strict=True):
             if isinstance(outcome, _Failed):
                 outcomes[number] = outcome.error if self.settles else _NOTHING
-            elif not isinstance(outcome, Suspend) and outcome is not _NOTHING:
+            elif not isinstance(outcome, errors.Suspend) and outcome is not _NOTHING:
                 outcomes[number] = outcome if self.settles or succeeded < self.needed else _NOTHING
                 succeeded += 1
         # Last, when all others have ended: what they have done is on record by the time the run is suspended.
         if self.wanted is None or succeeded < self.wanted:
-            raise_suspended(results)
+            errors.raise_suspended(results)
         return outcomes
 
-    async def _run_part(self, number: int, ctx: Context, watch: Stopwatch) -> _Outcome:
+    async def _run_part(self, number: int, ctx: Context) -> _Outcome:
         try:
-            with program_at(ctx.timed(watch)):
+            with agent_call.program_at(ctx):
                 return await self.parts[number]
         except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
             error = as_failure(raised)
@@ -247,7 +232,7 @@ class _Group:
     def _enough(self, outcome: _Outcome) -> str:
         if isinstance(outcome, _Failed):
             return "too many failed" if self._has_failed() else ""
-        if self.wanted is None or isinstance(outcome, Suspend):
+        if self.wanted is None or isinstance(outcome, errors.Suspend):
             return ""
         self.successes += 1
         return "enough have succeeded" if self.successes >= self.wanted < len(self.parts) else ""

@@ -9,10 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.core import failures
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key, running
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.failures import is_unexpected, log_failure, mistake_in, note_mistake
 from ziggurat.core.log import logger
 from ziggurat.core.path import escaped
 from ziggurat.core.service import Service
@@ -145,7 +145,7 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context, at: 
             changed = await answer
     except Exception as error:
         if hook not in _OF_TOOLS:
-            note_mistake(error)
+            failures.note_mistake(error)
         raise
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
@@ -214,27 +214,27 @@ def note_failure(
 
     One that comes from the record was logged before.
     """
-    mistake = mistake_in(error)
+    mistake = failures.mistake_in(error)
     if mistake is not None:
         raise mistake
     journal = journal_of(ctx)
-    if not is_unexpected(error) or journal.is_answer(error):
+    if not failures.is_unexpected(error) or journal.is_answer(error):
         return
     call = ctx.scope.get(AGENT_CALL)
     if call is not None:
         if call.debug:
             raise error
-        call.failures[ctx.path] = error
+        call.causes[ctx.path] = failures.Cause.of(error)
     text = f"{what} failed at {ctx.path} ({follows})"
-    log_failure(text, error, mask_of(journal, ctx.path), logging.WARNING)
+    failures.log_failure(text, error, mask_of(journal, ctx.path), logging.WARNING)
 
 
-def failure_at(ctx: Context, *, keep: bool = True) -> Exception | None:
+def cause_at(ctx: Context, *, keep: bool = True) -> failures.Cause | None:
     """Return the error that became the result of a call, if it was unexpected; forget it unless `keep` is given."""
     call = ctx.scope.get(AGENT_CALL)
     if call is None:
         return None
-    return call.failures.get(ctx.path) if keep else call.failures.pop(ctx.path, None)
+    return call.causes.get(ctx.path) if keep else call.causes.pop(ctx.path, None)
 
 
 def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
@@ -254,7 +254,7 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
     # An error raised by `on_error` is logged and never hides the first.
     if chain is None or not chain.hooks["on_error"]:
         return
-    error = mistake_in(error) or error
+    error = failures.mistake_in(error) or error
     call = ctx.scope.get(AGENT_CALL)
     if call is not None and not call.outermost.report(error):
         return
@@ -291,7 +291,7 @@ class _Wrapped(Generic[Q, R]):
                 answer = await answer
         except Exception as error:
             if checked is not None and not checked.has_raised(error):
-                note_mistake(error)
+                failures.note_mistake(error)
             raise
         if not isinstance(answer, PASSES[hook]):
             misused(middleware, hook, answer, ctx)

@@ -14,44 +14,39 @@ from copy import copy
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION, Reservation, admit
-from ziggurat.calls.deltas import ReplyDeltas, emit_deltas
-from ziggurat.calls.gate import pass_gate
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
-from ziggurat.calls.wait import item_of, waiting_call
+from ziggurat.calls import admission, deltas, hooks
+from ziggurat.calls.gate import approve_request
 from ziggurat.core.context import Charges, Context, count
-from ziggurat.core.errors import JournalCorrupt, attach
-from ziggurat.core.event import SILENCE, Dropped
+from ziggurat.core.errors import attach
+from ziggurat.core.event import Dropped
 from ziggurat.core.failures import usage_of
-from ziggurat.core.service import ALTERNATIVES, fact, must_be, name_of
+from ziggurat.core.service import must_be, name_of
 from ziggurat.core.tasks import contained
-from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
-from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal import entries
+from ziggurat.journal.journal import journal_of
+from ziggurat.messages import events, usage
 from ziggurat.messages.agent import refuse
 from ziggurat.messages.conversation import Transcript, unrepeated
-from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
-from ziggurat.messages.message import ToolCall, fit, refolded
+from ziggurat.messages.message import fit, refolded
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
-from ziggurat.messages.usage import Usage, cost_of, expected_usage, with_usage
 from ziggurat.tools.approval import APPROVALS
-from ziggurat.tools.decisions import normalize_request, request_arguments, request_in
 
-_FROM_BELOW = Usage(0, 0, requests=1)
+_FROM_BELOW = usage.Usage(0, 0, requests=1)
 """What a try has cost of a model that is made of other calls, which have counted themselves."""
 
 
 class ModelTries(Charges):
     """A model as one call awaits it, with the tries of its layers, and what the call has cost so far."""
 
-    def __init__(self, model: Model, name: str, request: ModelRequest, ctx: Context, journal: LocalJournal) -> None:
+    def __init__(self, model: Model, name: str, request: ModelRequest, ctx: Context) -> None:
         self.inner: Model = model
         self.name = name
         self.request: ModelRequest = request  # of the last try
         self.ctx = ctx  # of the call
-        self.journal = journal
-        self.reserved: Sequence[Reservation] = ()
+        self.journal = journal_of(ctx)
+        self.reserved: Sequence[admission.Reservation] = ()
         self._open = 1  # the tries that were admitted and have not ended
-        self._answers: list[Usage] = []  # the usage of each
+        self._answers: list[usage.Usage] = []  # the usage of each
         self._lost: list[object] = []  # what all else has cost
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
@@ -61,7 +56,7 @@ class ModelTries(Charges):
             if not isinstance(response, ModelResponse):
                 self.lose(_FROM_BELOW)
                 must_be(response, ModelResponse, self.name, ctx)
-            response = with_usage(response, request)
+            response = usage.with_usage(response, request)
         except BaseException as error:
             self.lose(_FROM_BELOW if self.journal.is_from_below(self.ctx.path, error) else error)
             raise
@@ -92,8 +87,8 @@ class ModelTries(Charges):
         """Count what was used without giving an answer, and end as many tries."""
         known = None
         if not (isinstance(cost, BaseException) and self.journal.is_from_below(self.ctx.path, cost)):
-            known = cost_of(cost, self._expected)
-        if isinstance(cost, BaseException) and isinstance(known, Usage) and usage_of(cost) is not None:
+            known = usage.cost_of(cost, self._expected)
+        if isinstance(cost, BaseException) and isinstance(known, usage.Usage) and usage_of(cost) is not None:
             attach(cost, "usage", known)  # hooks read it there
         if known is not None:
             self._lost.append(known)
@@ -108,15 +103,15 @@ class ModelTries(Charges):
             each.end(cost, tries)
 
     @property
-    def _expected(self) -> Usage:
+    def _expected(self) -> usage.Usage:
         """What a try is assumed to have used whose usage is unknown: as much as any budget reserves for it."""
-        estimates = [each.estimate for each in self.reserved] or [expected_usage(self.request)]
-        return max(estimates, key=lambda usage: usage.total)
+        estimates = [each.estimate for each in self.reserved] or [usage.expected_usage(self.request)]
+        return max(estimates, key=lambda estimate: estimate.total)
 
     def answered(self, response: ModelResponse) -> tuple[ModelResponse, tuple[object, ...]]:
         """Return the reply that the hooks pass on, with the usage of its try, and what the call has cost besides."""
         if not self._answers:  # a hook has answered
-            response = with_usage(response, self.request)
+            response = usage.with_usage(response, self.request)
             self._end(response.usage, 0)
         others = [*self._answers] or [response.usage]
         own = response.usage if response.usage in others else others[-1]
@@ -176,54 +171,56 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
     """Ask a model at this context's path; if the record has an answer there, return that instead."""
     name = name or name_of(model)
     journal = journal_of(ctx)
-    chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
-    if ctx.emit is not SILENCE:
-        await ctx.emit(ModelStarted(ctx.path, name, len(request.messages)))
+    chain = ctx.scope.get(hooks.MIDDLEWARE) or hooks.NO_CHAIN
+    if ctx.listens(events.ModelStarted):
+        await ctx.emit(events.ModelStarted(ctx.path, name, len(request.messages)))
     if (record := journal.find(ctx.path)) is not None and (outcome := journal.next_outcome(ctx, record)) is not None:
-        return await _recorded_response(outcome, name, request, ctx, chain, journal)
-    original, tries = request, ModelTries(model, name, request, ctx, journal)
+        return await _recorded_response(outcome, name, request, ctx, chain)
+    original, tries = request, ModelTries(model, name, request, ctx)
     try:
         if journal.refusing or journal.calm:
             refuse(name, ctx, journal)
-        if ADMISSION in ctx.scope:
-            tries.reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
+        if admission.ADMISSION in ctx.scope:
+            tries.reserved = admission.admit(model, request, name, ctx)
         if chain.hooks["before_model"]:
-            request = await run_hooks(chain, "before_model", request, ctx)
+            request = await hooks.run_hooks(chain, "before_model", request, ctx)
         if record is not None or APPROVALS in ctx.scope:
-            request = await _approve(request, name, record, ctx)
+            request = await approve_request(request, name, record, ctx)
         response = await _call(tries, request, original.messages, ctx, chain)
         response, lost = tries.answered(response)
-        kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
+        kind = entries.Result if lost else entries.PlainResult  # a lost try may have cost what belongs to users
         stored = journal.append(kind(ctx.path, name, original.messages, response, lost, journal.watch.elapsed))
         tries.settle((*lost, response.usage))
         if stored is not None:
             await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, tries, original, chain)  # noqa: B904 - it has its cause already
-    if ctx.emit is not SILENCE and ctx.listens(ModelEnded):
+    if ctx.listens(events.ModelEnded):
         if (waiting := journal.settled()) is not None:
             await waiting
-        await ctx.emit(ModelEnded(ctx.path, response))
+        await ctx.emit(events.ModelEnded(ctx.path, response))
     return response
 
 
 async def _recorded_response(
-    outcome: Outcome, name: str, request: ModelRequest, ctx: Context, chain: HookChain, journal: LocalJournal
+    outcome: entries.Outcome, name: str, request: ModelRequest, ctx: Context, chain: hooks.HookChain
 ) -> ModelResponse:
     try:
-        response = await journal.answer(ctx, outcome, name, request, ModelResponse)
+        response = await journal_of(ctx).answer(ctx, outcome, name, request, ModelResponse)
     except BaseException as error:
         await _report_failure(error, ctx, chain)
         raise
     response = replace(response, message=fit(response.message))
-    if ctx.emit is not SILENCE:
-        await emit_deltas(response.message, ctx)
-        if ctx.listens(ModelEnded):
-            await ctx.emit(ModelEnded(ctx.path, response, replayed=True))
+    if ctx.listens(events.Delta):
+        await deltas.emit_deltas(response.message, ctx)
+    if ctx.listens(events.ModelEnded):
+        await ctx.emit(events.ModelEnded(ctx.path, response, replayed=True))
     return response
 
 
-async def _failed(raised: BaseException, tries: ModelTries, request: ModelRequest, chain: HookChain) -> BaseException:
+async def _failed(
+    raised: BaseException, tries: ModelTries, request: ModelRequest, chain: hooks.HookChain
+) -> BaseException:
     ctx, journal = tries.ctx, tries.journal
     error, record = contained(raised), journal.find(ctx.path)
     spent: tuple[object, ...] = ()
@@ -238,50 +235,32 @@ async def _failed(raised: BaseException, tries: ModelTries, request: ModelReques
     return error
 
 
-async def _report_failure(error: BaseException, ctx: Context, chain: HookChain) -> None:
+async def _report_failure(error: BaseException, ctx: Context, chain: hooks.HookChain) -> None:
     if ctx.listens(Dropped):
         await ctx.emit(Dropped(ctx.path, type(error).__name__))
     if isinstance(error, Exception):
-        await tell(chain, error, ctx)
+        await hooks.tell(chain, error, ctx)
 
 
 async def _call(
-    tries: ModelTries, request: ModelRequest, before: Transcript, ctx: Context, chain: HookChain
+    tries: ModelTries, request: ModelRequest, before: Transcript, ctx: Context, chain: hooks.HookChain
 ) -> ModelResponse:
     """Call the model through middleware and filters, and return the message that the conversation `before` it gets."""
     pieces = None
-    if chain.hooks["deltas"] or chain.hooks["on_model_delta"] or ctx.listens(Delta):
-        pieces = ReplyDeltas(ctx, chain)
+    if chain.hooks["deltas"] or chain.hooks["on_model_delta"] or ctx.listens(events.Delta):
+        pieces = deltas.ReplyDeltas(ctx, chain)
     at = ctx if pieces is None else ctx.emitting(pieces)
     service: Model = tries
     if chain.hooks["wrap_model"]:
         within = _HookTries(tries)
-        service, at = wrap(within, chain, "wrap_model"), at.charging(within)
+        service, at = hooks.wrap(within, chain, "wrap_model"), at.charging(within)
     response = await service(request, at)
     if pieces is not None:
         response = await pieces.finish(response)
-    changed = await run_hooks(chain, "after_model", response, ctx) if chain.hooks["after_model"] else response
+    changed = await hooks.run_hooks(chain, "after_model", response, ctx) if chain.hooks["after_model"] else response
     message = unrepeated(fit(changed.message), before)
-    listening = pieces is not None and ctx.listens(Delta) and message is not response.message
+    listening = pieces is not None and ctx.listens(events.Delta) and message is not response.message
     if listening and message != refolded(response.message):
         await ctx.emit(Dropped(ctx.path, "changed after it was said"))
-        await emit_deltas(message, ctx)
+        await deltas.emit_deltas(message, ctx)
     return changed if message is changed.message else replace(changed, message=message)
-
-
-async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:
-    """Return the request as it was approved: a call named like the model, with the whole request as its arguments."""
-    waits = record is not None and record.pending is not None
-    if not waits and not any(gate.concern(name, "model") for gate in ctx.scope.get(APPROVALS) or ()):
-        return request
-    call = ToolCall("", name, request_arguments(request, name))
-    if record is not None and record.pending is not None:
-        waited = waiting_call(record, ctx)
-        if waited is not None and waited.arguments != call.arguments:  # the hooks changed the request meanwhile
-            call, request = waited, request_in(waited)
-        elif waited is None and item_of(call, ctx).id != record.pending.id:
-            raise JournalCorrupt(f"another call than this waits at {ctx.path} ({record.pending.id})")
-    passed = await pass_gate(call, record, ctx, normalize_request)
-    if passed.id and ctx.listens(ApprovalExecuted):
-        await ctx.emit(ApprovalExecuted(ctx.path, passed.id, passed.call))
-    return request if passed.call.arguments == call.arguments else request_in(passed.call)

@@ -1,29 +1,33 @@
-"""Make a call that acts once only, of a tool or a step: begun once, and settled if its outcome is unknown."""
+"""Calls that act once only, of a tool or a step: they are begun once, and settled if their outcome is unknown.
+
+What came of those that have begun is found out before others take their place.
+"""
 
 from asyncio import CancelledError
 from typing import TypeVar
 
-from ziggurat.calls.acts import decision_on_interrupted, failure_since, what_came_of
+from ziggurat.calls import wait
+from ziggurat.core import errors
 from ziggurat.core.codec import as_error, as_type
 from ziggurat.core.context import Context
-from ziggurat.core.errors import NotRepeatable
-from ziggurat.core.path import upwards
+from ziggurat.core.failures import NO_OUTCOMES
+from ziggurat.core.path import is_beneath, is_tool_call, upwards
 from ziggurat.core.service import Service
 from ziggurat.core.tasks import as_failure
-from ziggurat.journal.entries import Decided, Failure, Intent, Record
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages.agent import Deny, DidNotHappen, Happened
+from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
+from ziggurat.tools import results
 from ziggurat.tools.guarded_call import Frozen, second_run_error
 from ziggurat.tools.outcome import unknown_in, unknown_outcome
-from ziggurat.tools.results import result_of
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-async def settle_equal(call: ToolCall, intent: Intent | None, ctx: Context) -> None:
+async def settle_equal(call: ToolCall, intent: entries.Intent | None, ctx: Context) -> None:
     """Have a person find out what came of equal calls before a call runs, and note that it runs."""
     journal = journal_of(ctx)
     unknown = False
@@ -39,8 +43,8 @@ async def settle_equal(call: ToolCall, intent: Intent | None, ctx: Context) -> N
 
 
 def _is_running(path: str, journal: LocalJournal) -> bool:
-    results = (record.result for above in upwards(path) if (record := journal.find(above)) is not None)
-    return path in journal.index.running and not any(results)
+    outcomes = (record.result for above in upwards(path) if (record := journal.find(above)) is not None)
+    return path in journal.index.running and not any(outcomes)
 
 
 async def make_once(service: Service[ToolCall, ToolResult], spec: ToolSpec, frozen: Frozen, ctx: Context) -> ToolResult:
@@ -73,28 +77,27 @@ async def run_once(service: Service[Q, R], request: Q, fingerprint: str, name: s
         raise _begun_before(name, record)
     frozen = Frozen(ToolCall("", name, fingerprint), "once", ctx.path)
     try:
-        await journal.write(Intent(ctx.path, name, fingerprint, fingerprint, "report"))
+        await journal.write(entries.Intent(ctx.path, name, fingerprint, fingerprint, "report"))
         return await service(request, ctx.freezing(frozen))
     except BaseException as raised:
-        if isinstance(raised, CancelledError) and not frozen.runs:
-            note_never_began(ctx)
+        note_never_began(raised, frozen, ctx)
         error = as_failure(raised)
         if (unknown := unknown_in(frozen, error)) is None:
             raise
         raise unknown from error
 
 
-def _begun_before(name: str, record: Record) -> Exception:
+def _begun_before(name: str, record: entries.Record) -> Exception:
     """Return the error of a step that was begun before: how it failed then, if it did."""
-    failure = next((each for each in reversed(record.withdrawn) if isinstance(each, Failure)), None)
+    failure = next((each for each in reversed(record.withdrawn) if isinstance(each, entries.Failure)), None)
     if failure is None:
         return unknown_outcome(name)
     error = as_error(failure.error)
-    return error if isinstance(error, NotRepeatable) else second_run_error(name, error)
+    return error if isinstance(error, errors.NotRepeatable) else second_run_error(name, error)
 
 
 async def settle_unknown(
-    spec: ToolSpec, call: ToolCall, record: Record, ctx: Context, unknown: NotRepeatable | None = None
+    spec: ToolSpec, call: ToolCall, record: entries.Record, ctx: Context, unknown: errors.NotRepeatable | None = None
 ) -> ToolResult | None:
     """Return the result of a begun call as a person reported it; None to run it, as it may be repeated."""
     # The approver in this process is not asked: one that approves everything would let the call run twice.
@@ -103,14 +106,14 @@ async def settle_unknown(
         return None
     if (failure := failure_since(record, ctx)) is not None:
         text = f"{failure.text} ({spec.name} acts once only and has been run; it was not run again)"
-        raise NotRepeatable(text, kind="interrupted")
+        raise errors.NotRepeatable(text, kind="interrupted")
     if policy == "report":
         raise unknown or unknown_outcome(spec.name)
     decision = await decision_on_interrupted(call, ctx)
     if isinstance(decision, Happened):
-        return result_of(decision.result, call)
+        return results.result_of(decision.result, call)
     if isinstance(decision, Deny):
-        raise NotRepeatable(
+        raise errors.NotRepeatable(
             f"{spec.name} was interrupted and acts once only, so it was not run again; whether it took effect is "
             f"unknown: {decision.reason}",
             kind="interrupted",
@@ -118,8 +121,84 @@ async def settle_unknown(
     return None
 
 
-def note_never_began(ctx: Context) -> None:
+def note_never_began(raised: BaseException, frozen: Frozen, ctx: Context) -> None:
     """Record with the next entry that a call with an intent was cancelled before it began, such as by a limiter."""
     journal = journal_of(ctx)
-    if not journal.closed:
-        journal.append(Decided(ctx.path, "", DidNotHappen(), journal.watch.elapsed), hold=True)
+    if isinstance(raised, CancelledError) and not frozen.runs and not journal.closed:
+        journal.append(entries.Decided(ctx.path, "", DidNotHappen(), journal.watch.elapsed), hold=True)
+
+
+# -- the outcomes of those that have begun ---------------------------------------------------------------------------
+
+
+def failure_since(record: entries.Record, ctx: Context) -> ToolResult | None:
+    """Return the error with which a begun call has ended its agent, which asks for it again; None if it has not."""
+    for entry in reversed(journal_of(ctx).entries):
+        if entry is record.intent:
+            break
+        if isinstance(entry, entries.Result) and entry.path == ctx.path:
+            result = as_type(entry.value, ToolResult)
+            if result.error != "interrupted":
+                return result
+    return None
+
+
+async def decision_on_interrupted(call: ToolCall, ctx: Context) -> Decision:
+    reason = "it was interrupted, and nobody knows whether it took effect"
+    record = journal_of(ctx).find(ctx.path)
+    return await wait.for_decision(wait.item_of(call, ctx, reason=reason, interrupted=True, record=record), ctx)
+
+
+async def after_acts(error: Exception, ctx: Context) -> Exception:
+    """Return the error of a call below which others may have acted: it tells of those that act once only."""
+    acts = journal_of(ctx).acts_before(error)
+    if not acts or isinstance(error, NO_OUTCOMES):
+        return error
+    notes: list[str] = []
+    waiting: list[object] = []
+    unknown = False
+    for intent in acts:
+        if intent.path == ctx.path or not is_beneath(intent.path, ctx.path):
+            continue
+        try:
+            note, known = await what_came_of(intent, Context(intent.path, ctx.emit, ctx.watch, ctx.scope))
+        except errors.Suspend as suspend:
+            waiting += suspend.pending
+            continue
+        notes += [note] if note else []
+        unknown = unknown or not known
+    if waiting:
+        raise errors.Suspend(tuple(waiting)) from error
+    if not notes or isinstance(error, errors.NotRepeatable):
+        return error
+    text = f"{results.text_of_error(error)}; do not repeat it blindly, what was done is done: {'; '.join(notes)}"
+    failed = errors.NotRepeatable(text, kind="interrupted" if unknown else results.kind_of(error))
+    failed.transient, failed.original, failed.__cause__ = errors.is_transient(error), error, error
+    return failed
+
+
+async def what_came_of(intent: entries.Intent, ctx: Context) -> tuple[str, bool]:
+    """Return the outcome of a call that was started, empty if it did nothing, and whether that is known."""
+    name, record = intent.name, journal_of(ctx).find(intent.path)
+    assert record is not None  # it has an intent
+    unknown = f"{name} was interrupted, and whether it took effect is unknown"
+    # What the function returned comes first: the outcome may be an error of the layers around it, or of a hook.
+    outcome = record.returned or (record.outcomes[-1] if record.outcomes else None)
+    if isinstance(outcome, entries.Failure):  # of a step, or with which a tool has ended its agent
+        return (unknown, False) if results.kind_of(as_error(outcome.error)) == "interrupted" else ("", True)
+    if outcome is not None:
+        if is_tool_call(intent.path):
+            result = as_type(outcome.value, ToolResult)
+        else:  # of a step
+            result = results.result_of(as_type(outcome.value, object), ToolCall("", name, "{}"))
+        if result.error and (result.error != "interrupted" or record.never_began or failure_since(record, ctx)):
+            return "", True
+        return f"{name}: {result.text:.500}", result.error is None
+    decision = wait.recorded_decision(record)
+    if decision is None and (intent.once == "ask" or record.pending is not None):
+        await decision_on_interrupted(as_type(intent.request, ToolCall), ctx)
+    if isinstance(decision, Happened):
+        return f"{name}: {decision.result:.500}", True
+    if isinstance(decision, DidNotHappen):
+        return "", True
+    return unknown, False

@@ -4,98 +4,76 @@ look up the journal > decode > before_tool > decode > freeze > permissions > app
 > wrap_tool > the tool's own layers > the guarded call of the function > error becomes a result > after_tool > record
 """
 
-import asyncio
 from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.acts import after_acts
-from ziggurat.calls.admission import ADMISSION, admit_tool
+from ziggurat.calls import admission, gate, hooks, once, wait
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
-from ziggurat.calls.hooks import (
-    MIDDLEWARE,
-    NO_CHAIN,
-    HookChain,
-    failure_at,
-    hooked,
-    note_failure,
-    run_hooks,
-    tell,
-    wrap,
-)
-from ziggurat.calls.once import make_once, note_never_began, settle_equal, settle_unknown
-from ziggurat.calls.wait import item_of, waiting_call
-from ziggurat.core.clock import Stopwatch
+from ziggurat.core import errors
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
-from ziggurat.core.errors import Denied, InvalidArguments, JournalError, JournalMismatch, Suspend, ToolError
-from ziggurat.core.event import SILENCE
-from ziggurat.core.failures import Cause
 from ziggurat.core.path import escaped
 from ziggurat.core.tasks import as_failure
-from ziggurat.journal.entries import Intent, PlainResult, Record
-from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages.agent import Deny, decision_of, recorded_items, refuse
-from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
+from ziggurat.journal import entries
+from ziggurat.journal.journal import journal_of
+from ziggurat.messages import events
+from ziggurat.messages.agent import Deny, recorded_items, refuse
 from ziggurat.messages.message import ToolCall, ToolResult
-from ziggurat.messages.usage import add_tool_call
+from ziggurat.tools import guarded_call
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
-from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, Frozen, end_tasks
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.results import error_result, in_bounds
-from ziggurat.tools.toolbox import Quorum, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 
 async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     """Make one tool call and return its result; each failure of the tool, a denial too, becomes an error result."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    if record is not None and record.outcomes:
-        recorded = await _recorded_result(record, call, ctx, journal)
-        if recorded is not None:
-            return recorded
-    chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
+    if record is not None and record.outcomes and (recorded := await _recorded_result(record, call, ctx)) is not None:
+        return recorded
+    chain = ctx.scope.get(hooks.MIDDLEWARE) or hooks.NO_CHAIN
     monotonic = ctx.clock.monotonic
     started = monotonic()
     alone = journal.writer is None and ctx.watch is journal.watch  # nothing else is made or written at the same time
-    if ctx.emit is not SILENCE:
-        await ctx.emit(ToolStarted(ctx.path, call))
+    if ctx.listens(events.ToolStarted):
+        await ctx.emit(events.ToolStarted(ctx.path, call))
     entry = box.entries.get(call.name)
-    if journal.refusing and not _is_replayed(entry, ctx, journal):
+    if journal.refusing and not _is_replayed(entry, ctx):
         refuse(call.name, ctx, journal)
     try:
         if entry is None:
-            raise _missing(box, call, record, ctx, journal)
-        result = await _LiveCall(entry, call, record, ctx, chain, journal, alone).make()
-    except JournalError:
+            raise _missing(box, call, record, ctx)
+        result = await _LiveCall(entry, call, record, ctx, chain, alone).make()
+    except errors.JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
-        error = await after_acts(as_failure(raised), ctx)
+        error = await once.after_acts(as_failure(raised), ctx)
         result = await _failed(error, f"the tool {call.name}", call, ctx, chain)
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
     result = in_bounds(result)
     elapsed = 0.0 if alone else journal.watch.elapsed  # the next entry of the model has the time
-    stored = journal.append(PlainResult(ctx.path, call.name, call, result, (), elapsed))
-    add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)  # it is on record, also if the wait for that is cancelled
+    stored = journal.append(entries.PlainResult(ctx.path, call.name, call, result, (), elapsed))
+    if (agent := ctx.scope.get(AGENT_CALL)) is not None:
+        agent.add_tool_call(ctx.path)  # it is on record, also if the wait for that is cancelled
     if stored is not None:
         await stored
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)
-    failure = None if result.error is None else failure_at(ctx, keep=box.on_error == "raise")
-    if ctx.emit is not SILENCE:
-        cause = None if failure is None else Cause.of(failure)
-        await ctx.emit(ToolEnded(ctx.path, call, result, seconds, cause=cause))
+    cause = None if result.error is None else hooks.cause_at(ctx, keep=box.on_error == "raise")
+    if ctx.listens(events.ToolEnded):
+        await ctx.emit(events.ToolEnded(ctx.path, call, result, seconds, cause=cause))
     return result
 
 
-async def _recorded_result(record: Record, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult | None:
+async def _recorded_result(record: entries.Record, call: ToolCall, ctx: Context) -> ToolResult | None:
+    journal = journal_of(ctx)
     recorded = record.made if journal.mode == "replay" else record.result
     if record.result is None and record.cursor < len(record.outcomes):
         # It has ended its agent with a failure, and is made again after the result was used once more.
@@ -103,47 +81,49 @@ async def _recorded_result(record: Record, call: ToolCall, ctx: Context, journal
     if recorded is None:
         return None
     result = await journal.answer(ctx, recorded, call.name, call, ToolResult)
-    if ctx.listens(ToolEnded):
-        await ctx.emit(ToolEnded(ctx.path, call, result, 0.0, True))
+    if ctx.listens(events.ToolEnded):
+        await ctx.emit(events.ToolEnded(ctx.path, call, result, 0.0, True))
     return result if result.id == call.id else replace(result, id=call.id)
 
 
-def _is_replayed(entry: ToolEntry | None, ctx: Context, journal: LocalJournal) -> bool:
+def _is_replayed(entry: ToolEntry | None, ctx: Context) -> bool:
     """Return whether a call is that of an agent that was entered: a replay runs it from the record of its calls."""
+    journal = journal_of(ctx)
     return journal.replaying and entry is not None and entry.composite and journal.index.is_entered(ctx.path)
 
 
 def _missing(
-    box: Toolbox, call: ToolCall, record: Record | None, ctx: Context, journal: LocalJournal
-) -> ToolError | Denied | Suspend | JournalMismatch:
+    box: Toolbox, call: ToolCall, record: entries.Record | None, ctx: Context
+) -> errors.ToolError | errors.Denied | errors.Suspend | errors.JournalMismatch:
     """Return the error of a call whose tool the agent does not have, or not any more; what waits in it still waits."""
+    journal = journal_of(ctx)
     waiting = recorded_items(journal, ctx.path)
     if waiting:
-        return Suspend(waiting)
-    decision = None if record is None or record.decided is None else decision_of(record.decided.decision)
+        return errors.Suspend(waiting)
+    decision = wait.recorded_decision(record)
     if isinstance(decision, Deny):
-        return Denied(f"denied: {decision.reason}")
+        return errors.Denied(f"denied: {decision.reason}")
     if record is not None or journal.index.is_entered(ctx.path):
-        return JournalMismatch(
+        return errors.JournalMismatch(
             f"{ctx.path}: the run has begun this call of {call.name}, and the agent has no such tool any more: resume "
             "the run with the tool"
         )
     return box.unknown_tool(call.name, ctx)
 
 
-async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
+async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: hooks.HookChain) -> ToolResult:
     error = as_failure(raised)
-    await tell(chain, error, ctx)
-    note_failure(error, what, ctx)
+    await hooks.tell(chain, error, ctx)
+    hooks.note_failure(error, what, ctx)
     return error_result(error, call)
 
 
-async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
+async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, chain: hooks.HookChain) -> ToolResult:
     # A hook that fails must not hide that the tool was executed, or the model makes the call again.
     done = f" ({call.name} was executed; only its result is lost)" if result.error is None else ""
     for middleware in reversed(chain.hooks["after_tool"]):
         try:
-            result = await hooked(middleware, "after_tool", result, ctx)
+            result = await hooks.hooked(middleware, "after_tool", result, ctx)
         except BaseException as raised:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
             failed = await _failed(raised, f"the hook {middleware.name}.after_tool", call, ctx, chain)
             result = replace(failed, content=failed.text + done)
@@ -156,69 +136,70 @@ class _LiveCall(Struct, eq=False):
 
     entry: ToolEntry
     call: ToolCall
-    record: Record | None
+    record: entries.Record | None
     ctx: Context
-    chain: HookChain
-    journal: LocalJournal
+    chain: hooks.HookChain
     alone: bool
     returned: ToolResult | None = None  # what its function has returned before the process was lost
 
     async def make(self) -> ToolResult:
         """Make the call in its wraps and layers; the guard below them refuses all but the approved one."""
-        ctx, spec = self.ctx, self.entry.spec
+        ctx, spec, journal = self.ctx, self.entry.spec, journal_of(self.ctx)
         passed = await self._check()
         if isinstance(passed, ToolResult):
             return passed
-        if ADMISSION in ctx.scope:
-            admit_tool(passed.call.name, ctx)
+        if admission.ADMISSION in ctx.scope:
+            admission.admit_tool(passed.call.name, ctx)
         intent = self._intent(passed)
         own = replace(passed.call)  # a copy that nothing below can reach
-        approved = Frozen(own, spec.effect, ctx.path, returned=self.returned)
+        approved = guarded_call.Frozen(own, spec.effect, ctx.path, returned=self.returned)
         if spec.effect == "once" and self.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
-            await settle_equal(own, None if begun else intent, ctx)
-        if self.journal.calm and not self.entry.composite:
-            self.journal.begin_call(ctx.path, self.call.name)
+            await once.settle_equal(own, None if begun else intent, ctx)
+        if journal.calm and not self.entry.composite:
+            journal.begin_call(ctx.path, self.call.name)
         try:
             if intent is not None:
-                await self.journal.write(intent)
-            if passed.id and ctx.listens(ApprovalExecuted):
-                await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
+                await journal.write(intent)
+            if passed.id and ctx.listens(events.ApprovalExecuted):
+                await ctx.emit(events.ApprovalExecuted(ctx.path, passed.id, own))
             chain, service = self.chain, self.entry.service
             if chain.hooks["on_tool_delta"]:
-                ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
+                ctx = ctx.within(
+                    guarded_call.TOOL_DELTAS, lambda text, ctx: hooks.run_hooks(chain, "on_tool_delta", text, ctx)
+                )
             if chain.hooks["wrap_tool"]:
-                service = wrap(service, chain, "wrap_tool")
+                service = hooks.wrap(service, chain, "wrap_tool")
             if spec.effect == "once":
-                return await make_once(service, spec, approved, ctx)
-            ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
+                return await once.make_once(service, spec, approved, ctx)
+            ctx = ctx.within(guarded_call.APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
             return await service(passed.call, ctx)
-        except asyncio.CancelledError:
-            if intent is not None and not approved.runs:
-                note_never_began(self.ctx)
+        except BaseException as raised:
+            if intent is not None:
+                once.note_never_began(raised, approved, self.ctx)
             raise
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    async def _check(self) -> ApprovedCall | ToolResult:
+    async def _check(self) -> gate.ApprovedCall | ToolResult:
         """Return the call as it may be made, which hooks, permissions, rules and people have seen; or its result."""
         record, spec, ctx = self.record, self.entry.spec, self.ctx
         if record is not None and record.intent is not None:
-            admit_tool(self.call.name, ctx, begun=True)
+            admission.admit_tool(self.call.name, ctx, begun=True)
             return await self._resume_begun(record)
         if FORK_EFFECTS in ctx.scope and (original := self._result_before_fork()) is not None:
             if original.error is None:
-                admit_tool(self.call.name, ctx, begun=True)
+                admission.admit_tool(self.call.name, ctx, begun=True)
             elif (agent := ctx.scope.get(AGENT_CALL)) is not None:
                 agent.recall(original)
             return original
         frozen = await (self._pass_hooks() if record is None else self._freeze_again(record))
         check_permissions(spec, ctx)
-        if record is None and not (spec.approval or APPROVALS in ctx.scope or WAITING_CALLS in ctx.scope):
-            return ApprovedCall(frozen)
-        return await pass_gate(frozen, record, ctx, self.entry.normalize, spec)
+        if record is None and not (spec.approval or APPROVALS in ctx.scope or gate.WAITING_CALLS in ctx.scope):
+            return gate.ApprovedCall(frozen)
+        return await gate.pass_gate(frozen, record, ctx, self.entry.normalize, spec)
 
-    async def _resume_begun(self, record: Record) -> ApprovedCall | ToolResult:
+    async def _resume_begun(self, record: entries.Record) -> gate.ApprovedCall | ToolResult:
         """Return the frozen call of an intent without a result, or the result if a person knows it."""
         intent = record.intent
         assert intent is not None
@@ -229,16 +210,17 @@ class _LiveCall(Struct, eq=False):
                 return self.returned
         else:
             if spec.effect == "once":
-                happened = await settle_unknown(spec, frozen, record, self.ctx)
+                happened = await once.settle_unknown(spec, frozen, record, self.ctx)
                 if happened is not None:
                     return happened
             check_permissions(spec, self.ctx)
-            self.journal.skip(self.ctx, record.decided or intent)  # what was lost before the decision is no answer
+            # What was lost before the decision is no answer.
+            journal_of(self.ctx).skip(self.ctx, record.decided or intent)
         if frozen.fingerprint() != intent.digest:
             frozen = await self._pass_hooks()
             if frozen.fingerprint() != intent.digest:
                 raise self._not_kept_error()
-        return ApprovedCall(frozen)
+        return gate.ApprovedCall(frozen)
 
     def _result_before_fork(self) -> ToolResult | None:
         """Return the original run's result of a call with effects; None if the call is to be made."""
@@ -249,23 +231,23 @@ class _LiveCall(Struct, eq=False):
         original = effects.instead(spec.effect, spec.name, self.call.fingerprint(), ctx.path, ToolResult)
         return None if original is None else original[0]
 
-    async def _freeze_again(self, record: Record) -> ToolCall:
+    async def _freeze_again(self, record: entries.Record) -> ToolCall:
         """Return the call that waits for a decision, or as the hooks leave the model's; as `_pass_hooks` does."""
         ctx = self.ctx
-        if (waiting := waiting_call(record, ctx)) is not None:
-            self.journal.skip(ctx, record.pending)
+        if (waiting := wait.waiting_call(record, ctx)) is not None:
+            journal_of(ctx).skip(ctx, record.pending)
             try:
                 return self.entry.normalize(waiting)
-            except InvalidArguments as error:  # the tool was changed: no result of a call that waits
+            except errors.InvalidArguments as error:  # the tool was changed: no result of a call that waits
                 if record.decided is None:
-                    raise Suspend(recorded_items(self.journal, ctx.path)) from None
-                raise JournalMismatch(
+                    raise errors.Suspend(recorded_items(journal_of(ctx), ctx.path)) from None
+                raise errors.JournalMismatch(
                     f"{ctx.path}: the arguments on record do not fit {self.call.name} any more: {error}; resume the "
                     "run with the tool as it was"
                 ) from error
         frozen = await self._pass_hooks()
         waits = record.pending
-        if waits is not None and not any(item_of(each, ctx).id == waits.id for each in (frozen, self.call)):
+        if waits is not None and not any(wait.item_of(each, ctx).id == waits.id for each in (frozen, self.call)):
             raise self._not_kept_error()
         return frozen
 
@@ -274,15 +256,17 @@ class _LiveCall(Struct, eq=False):
         call, normalize = self.entry.normalize(self.call), self.entry.normalize
         if not self.chain.hooks["before_tool"]:
             return call
-        changed = await run_hooks(self.chain, "before_tool", call, self.ctx)
+        changed = await hooks.run_hooks(self.chain, "before_tool", call, self.ctx)
         if changed is call:
             return call
         if changed.name != call.name:
-            raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
+            raise errors.ToolError(
+                f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run"
+            )
         return normalize(changed)
 
-    def _not_kept_error(self) -> ToolError:
-        return ToolError(
+    def _not_kept_error(self) -> errors.ToolError:
+        return errors.ToolError(
             f"{self.call.name} was not run: not all of its arguments were kept on record, and the hooks before it did "
             "not make the same call again; ask for it again",
             kind="interrupted",
@@ -290,16 +274,18 @@ class _LiveCall(Struct, eq=False):
 
     # -- the run -------------------------------------------------------------------------------------------------
 
-    def _intent(self, passed: ApprovedCall) -> Intent | None:
+    def _intent(self, passed: gate.ApprovedCall) -> entries.Intent | None:
         """Return the entry that says that the call begins; None if it need not be on record before the result is."""
-        call, scope, once = passed.call, self.ctx.scope, self.entry.spec.effect == "once"
+        call, scope, acts_once = passed.call, self.ctx.scope, self.entry.spec.effect == "once"
         if self.record is not None and self.record.intent is not None:
             begins = self.record.decided is not None  # that a call which was started before did not happen
         else:
             changed = passed.id != "" or self.chain.hooks["before_tool"] != ()
-            begins = changed or once or WAITING_CALLS in scope or ADMISSION in scope or not self.alone
-        unknown = self.entry.spec.interrupted if once else ""
-        return Intent(self.ctx.path, call.name, call, call.fingerprint(), unknown) if begins else None
+            begins = (
+                changed or acts_once or gate.WAITING_CALLS in scope or admission.ADMISSION in scope or not self.alone
+            )
+        unknown = self.entry.spec.interrupted if acts_once else ""
+        return entries.Intent(self.ctx.path, call.name, call, call.fingerprint(), unknown) if begins else None
 
 
 async def call_tools(
@@ -319,38 +305,30 @@ async def call_tools(
 async def _call_together(
     box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, unwanted: str
 ) -> tuple[ToolResult, ...]:
-    from ziggurat.core.fan_out import FanOut, raise_suspended  # many runs make one call at a time
-
     results: list[ToolResult] = []
 
-    async def make(call: ToolCall, at: Context, watch: Stopwatch) -> ToolResult:
-        return await act(box, call, at.timed(watch))
-
-    def enough(outcome: ToolResult | Suspend) -> str:
-        if isinstance(outcome, Suspend):
+    def enough(outcome: ToolResult | errors.Suspend) -> str:
+        if isinstance(outcome, errors.Suspend):
             return ""
         results.append(outcome)
-        return _reason_to_cancel(box, results, outcome)
+        return box.enough(results, outcome)
 
-    slots = None
-    if box.concurrency is not None:
-        from ziggurat.layers.concurrency_limit import Bulkhead  # most batches have no limit
-
-        slots = Bulkhead(box.concurrency, queue=len(calls))
     # Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
-    grace = GRACE if ctx.deadline is None else 1.25 * GRACE
-    fan_out: FanOut[ToolResult] = FanOut(
-        [partial(make, call, at) for call, at in zip(calls, contexts, strict=True)],
-        partial(end_tasks, ctx=ctx, name="a batch of tool calls", grace=grace),
+    grace = guarded_call.GRACE if ctx.deadline is None else 1.25 * guarded_call.GRACE
+    group = guarded_call.fan_out(
+        [(partial(act, box, call), at) for call, at in zip(calls, contexts, strict=True)],
         ctx,
-        slots=slots,
+        name="a batch of tool calls",
+        limit=box.concurrency,
         enough=None if box.join == "join_all" else enough,
+        grace=grace,
     )
-    why = unwanted or await fan_out.run()
+    why = unwanted or await group.run()
     outcomes = [
-        await _outcome(box, task, call, at, why) for task, call, at in zip(fan_out.tasks, calls, contexts, strict=True)
+        await _settled(box, outcome, call, at, why)
+        for outcome, call, at in zip(group.outcomes(None), calls, contexts, strict=True)
     ]
-    raise_suspended(outcomes)
+    errors.raise_suspended(outcomes)
     return tuple(outcome for outcome in outcomes if isinstance(outcome, ToolResult))
 
 
@@ -358,26 +336,14 @@ REDIRECTED = "the run was redirected"
 """Why calls are not wanted any more when the model gets another task."""
 
 _NO_FAILURE = (None, "interrupted", "retry")
-_FAILED = "another call of the batch failed"
-_ENOUGH = "enough other calls have succeeded"
 
 
-def _reason_to_cancel(box: Toolbox, results: list[ToolResult], latest: ToolResult) -> str:
-    if box.join == "fail_fast":
-        return _FAILED if latest.error is not None else ""
-    if isinstance(box.join, Quorum):
-        return _ENOUGH if sum(result.error is None for result in results) >= box.join.count else ""
-    return ""
-
-
-async def _outcome(
-    box: Toolbox, task: "asyncio.Task[ToolResult | Suspend] | None", call: ToolCall, ctx: Context, why: str
-) -> ToolResult | Suspend:
+async def _settled(
+    box: Toolbox, outcome: ToolResult | errors.Suspend | None, call: ToolCall, ctx: Context, why: str
+) -> ToolResult | errors.Suspend:
     """Return the outcome of a call; record a cancellation, because it depended on timing."""
-    if task is not None and task.done() and not task.cancelled():
-        outcome = task.result()
-        if isinstance(outcome, ToolResult) or not why:
-            return outcome  # else it waits for a decision that is no longer needed
+    if outcome is not None and (isinstance(outcome, ToolResult) or not why):
+        return outcome  # else it waits for a decision that is no longer needed
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
@@ -386,39 +352,41 @@ async def _outcome(
     if intent is not None and intent.once in ("ask", "report"):
         try:
             return await act(box, call, ctx)  # it may have taken effect, and is settled as after a crash
-        except Suspend as suspend:
+        except errors.Suspend as suspend:
             return suspend
     result = not_executed((call,), why)[0]
     if not why:
-        result = ToolResult(call.id, call.name, CANCELLED_ITSELF, "permanent", call.name)
+        result = ToolResult(call.id, call.name, guarded_call.CANCELLED_ITSELF, "permanent", call.name)
     elif intent is not None:
         text = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, text, "interrupted", call.name)
-    stored = journal.write(PlainResult(ctx.path, call.name, call, result))
-    add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)
+    stored = journal.write(entries.PlainResult(ctx.path, call.name, call, result))
+    if (agent := ctx.scope.get(AGENT_CALL)) is not None:
+        agent.add_tool_call(ctx.path)
     await stored
-    if ctx.listens(ToolEnded):
-        await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))
+    if ctx.listens(events.ToolEnded):
+        await ctx.emit(events.ToolEnded(ctx.path, call, result, 0.0))
     return result
 
 
 async def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...], contexts: list[Context]) -> None:
     """Raise if a call failed; its failure is recorded after its result, so that the call is made again on resume."""
     failed = [(result, ctx) for result, ctx in zip(results, contexts, strict=True) if result.error not in _NO_FAILURE]
-    if not failed or (isinstance(box.join, Quorum) and _reason_to_cancel(box, [*results], results[0])):
+    if not failed or (box.join != "fail_fast" and box.enough(results, results[0])):
         return
     texts = [f"{result.name}: {result.text}" for result, _ in failed]
-    for (result, ctx), text in zip(failed, texts, strict=True):
-        error = ToolError(text, kind=result.error or "permanent")
-        error.__cause__ = failure_at(ctx)
+    causes = [None if (known := hooks.cause_at(ctx)) is None else known.error for _, ctx in failed]
+    for (result, ctx), text, cause in zip(failed, texts, causes, strict=True):
+        error = errors.ToolError(text, kind=result.error or "permanent")
+        error.__cause__ = cause
         record = journal_of(ctx).find(ctx.path)
         if record is None or record.result is not None:  # else the failure is on record, from a process that was lost
             await journal_of(ctx).write_failure(ctx, result.name, result.name, error)
     kind = failed[0][0].error or "permanent"
     if box.join == "fail_fast" or len(failed) == 1:
-        raise ToolError(texts[0], kind=kind) from failure_at(failed[0][1])
-    causes = [cause for _, ctx in failed if (cause := failure_at(ctx)) is not None]
-    raise ToolError(f"one or more tools failed: {'; '.join(texts)}", kind=kind) from next(iter(causes), None)
+        raise errors.ToolError(texts[0], kind=kind) from causes[0]
+    first = next(filter(None, causes), None)
+    raise errors.ToolError(f"one or more tools failed: {'; '.join(texts)}", kind=kind) from first
 
 
 def not_executed(calls: tuple[ToolCall, ...], why: str) -> tuple[ToolResult, ...]:

@@ -22,7 +22,7 @@ Settle = Callable[[PendingItem], Awaitable[tuple[Decision, int] | None]]
 """Returns a decision as it is recorded, and the number of its item in the run's inbox, 0 for none; None to wait on."""
 
 
-async def wait(item: PendingItem, ctx: Context, settle: Settle | None = None) -> Decision:
+async def for_decision(item: PendingItem, ctx: Context, settle: Settle | None = None) -> Decision:
     """Return the decision on what waits at a path: the recorded one, or the one that time or `settle` makes now."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
@@ -104,6 +104,10 @@ async def _decide(item: PendingItem, record: Record | None, ctx: Context, settle
 
 def _digest_of(decision: Decision) -> str:
     return digest(decision.text) if isinstance(decision, Modify) else ""
+
+
+def recorded_decision(record: Record | None) -> Decision | None:
+    return None if record is None or record.decided is None else decision_of(record.decided.decision)
 
 
 async def report(item: PendingItem, decision: Decision, ctx: Context) -> None:

@@ -16,7 +16,7 @@ from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import SPEC, ToolSpec
 from ziggurat.sandbox.sandbox import ProgramResult, Sandbox
 from ziggurat.tools.entry import Tool
-from ziggurat.tools.function import APPROVED_CALL
+from ziggurat.tools.guarded_call import APPROVED_CALL
 from ziggurat.tools.toolbox import Toolbox
 
 _DESCRIPTION = """\

@@ -37,6 +37,7 @@
     Suspend (BaseException)         not an error but a signal: the run waits for a person
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Literal, TypeVar, cast
 
@@ -348,6 +349,16 @@ class RecordEnds(Suspend):
     def __init__(self, stop: str) -> None:
         super().__init__(())
         self.stop = stop
+
+
+def raise_suspended(outcomes: Iterable[object]) -> None:
+    """Raise one `Suspend` for all calls that wait for a person, if there are any."""
+    suspends = [outcome for outcome in outcomes if isinstance(outcome, Suspend)]
+    for suspend in suspends:
+        if isinstance(suspend, RecordEnds):  # a replay is over; what others wait for is not known from the record
+            raise suspend
+    if suspends:
+        raise Suspend(tuple(item for suspend in suspends for item in suspend.pending))
 
 
 def is_transient(error: BaseException) -> bool:

@@ -1,19 +1,19 @@
 """FanOut: run several calls at the same time until all have ended or enough of them have."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from ziggurat.core.clock import HELD, Slot, Stopwatch, held
 from ziggurat.core.context import Context
-from ziggurat.core.errors import RecordEnds, Suspend
+from ziggurat.core.errors import Suspend
 from ziggurat.core.tasks import in_task, ring
 
 T = TypeVar("T")
+D = TypeVar("D")
 
-Member = Callable[[Stopwatch], Awaitable[T]]
-"""Begins a call, which the stopwatch measures."""
+Member = tuple[Callable[[Context], Awaitable[T]], Context]
+"""Begins a call, and its context, in which a stopwatch of its own will measure it."""
 
 End = Callable[[Sequence["asyncio.Future[Any]"]], Awaitable[None]]
 """Cancels tasks, and waits until they have ended or their grace is over."""
@@ -22,7 +22,7 @@ End = Callable[[Sequence["asyncio.Future[Any]"]], Awaitable[None]]
 class FanOut(Generic[T]):
     """Calls that run at the same time; an error of one of them ends all."""
 
-    __slots__ = ("_end", "_enough", "_error", "_members", "_open", "_over", "_slots", "_watch", "_why", "tasks")
+    __slots__ = ("_end", "_enough", "_error", "_members", "_open", "_over", "_slots", "_tasks", "_watch", "_why")
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class FanOut(Generic[T]):
         slots: Any = None,
         enough: Callable[[T | Suspend], str] | None = None,
     ) -> None:
-        self.tasks: list[asyncio.Task[T | Suspend] | None] = [None] * len(members)
+        self._tasks: list[asyncio.Task[T | Suspend] | None] = [None] * len(members)
         self._members = members
         self._end = end
         self._watch = ctx.watch or Stopwatch(ctx.clock)
@@ -48,7 +48,7 @@ class FanOut(Generic[T]):
         """Run the calls, and return why those that had not ended were cancelled; empty if all have ended."""
         try:
             for number, member in enumerate(self._members):
-                self.tasks[number] = self._start(member)
+                self._tasks[number] = self._start(member)
             # Without members nothing would ever complete the future.
             if self._open:
                 await self._over
@@ -61,6 +61,10 @@ class FanOut(Generic[T]):
         if self._why:
             await self._end_all()
         return self._why
+
+    def outcomes(self, none: D) -> list[T | Suspend | D]:
+        """Return the outcome of each call so far, in order; `none` for one that was cancelled or has not ended."""
+        return [none if task is None or not task.done() or task.cancelled() else task.result() for task in self._tasks]
 
     def stop(self, why: str) -> None:
         if not self._over.done():
@@ -76,7 +80,7 @@ class FanOut(Generic[T]):
     def add(self, member: Member[T]) -> None:
         """Run one more call; called by a call that has not ended, such as for what follows from it."""
         # A call that was cancelled may still come here before it ends: nothing is started any more.
-        self.tasks.append(None if self._over.done() else self._start(member))
+        self._tasks.append(None if self._over.done() else self._start(member))
 
     def _start(self, member: Member[T]) -> "asyncio.Task[T | Suspend]":
         watch = self._watch.begin_branch()  # from now on: a call that waits for a slot does not wait for a person
@@ -117,7 +121,7 @@ class FanOut(Generic[T]):
         self._over.cancel()  # if it is not over yet; from now on nothing is judged and nothing is added
         # Calls that ignore their cancellation longer than `_end` waits give their slots back when they end.
         try:
-            await self._end([task for task in self.tasks if task is not None])
+            await self._end([task for task in self._tasks if task is not None])
         finally:
             for task in [*self._open]:
                 if task.done():
@@ -135,16 +139,7 @@ async def _run(member: Member[T], watch: Stopwatch, slot: Slot | None) -> T | Su
             watch.slots = (slot,)
             # Never set back: the task has a context of its own, which ends with it.
             HELD.set((*held(), slot))
-        return await in_task(partial(member, watch))
+        begin, ctx = member
+        return await in_task(lambda: begin(ctx.timed(watch)))
     except Suspend as suspend:
         return suspend  # as a value: the others go on, and all that wait are raised together at the end
-
-
-def raise_suspended(outcomes: Iterable[object]) -> None:
-    """Raise one `Suspend` for all calls that wait for a person, if there are any."""
-    suspends = [outcome for outcome in outcomes if isinstance(outcome, Suspend)]
-    for suspend in suspends:
-        if isinstance(suspend, RecordEnds):  # a replay is over; what others wait for is not known from the record
-            raise suspend
-    if suspends:
-        raise Suspend(tuple(item for suspend in suspends for item in suspend.pending))

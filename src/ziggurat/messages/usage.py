@@ -126,7 +126,7 @@ class Tally:
         if usage is None:
             if isinstance(cost, Result) and is_tool_call(cost.path):
                 self.recall(cost.value)
-                add_tool_call(self, cost.path)
+                self.add_tool_call(cost.path)
             return
         model = usage.model or name
         tally: Tally | None = self
@@ -135,20 +135,20 @@ class Tally:
             tally.model_calls += 1
             tally = tally.outer
 
+    def add_tool_call(self, path: str) -> None:
+        tally: Tally | None = self
+        while tally is not None:
+            for ended in tally.ended:
+                ended.add(path)
+            tally.tool_calls += 1
+            tally = tally.outer
+
     def recall(self, result: object) -> None:
         """Tell the budgets in effect of the recorded result of a tool call; there are none here."""
 
     @property
     def usage(self) -> Usage:
         return sum_of(*self.by_model.values())
-
-
-def add_tool_call(tally: Tally | None, path: str) -> None:
-    while tally is not None:
-        for ended in tally.ended:
-            ended.add(path)
-        tally.tool_calls += 1
-        tally = tally.outer
 
 
 def tally_of(journal: RunRecord) -> Tally:

@@ -7,12 +7,11 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.calls.agent_call import place_at, program_at
-from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, described, raise_suspended
 from ziggurat.core.failures import call_given, ends_run, noting_mistakes
-from ziggurat.core.fan_out import FanOut, raise_suspended
+from ziggurat.core.fan_out import FanOut
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
 from ziggurat.journal.entries import Failure, error_of
@@ -23,7 +22,7 @@ from ziggurat.plans.causes import NodeCause, Token, Update, joined
 from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphNode, GraphPoint, GraphRoute
 from ziggurat.plans.graph_shape import Member, Region, nodes_of
 from ziggurat.plans.state import StateType, Values
-from ziggurat.tools.guarded_call import end_tasks
+from ziggurat.tools.guarded_call import fan_out
 
 
 class _Meeting:
@@ -78,25 +77,23 @@ class GraphRun:
         while len(ready) == 1:  # a chain needs no task of its own for each node
             ready = await self._step(this, ready[0], ctx)
         if ready:
-            fan_out: FanOut[None] = FanOut((), partial(end_tasks, ctx=ctx, name=self.name), ctx)
+            group: FanOut[None] = fan_out((), ctx, name=self.name)
             for member in ready:
-                fan_out.add(partial(self._strand, this, member, fan_out, ctx))
-            await fan_out.run()
-            raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
+                group.add((partial(self._strand, this, member, group), ctx))
+            await group.run()
+            raise_suspended(group.outcomes(None))
         token = this.loose[0][3]
         if len({id(each[3]) for each in this.loose}) == 1:
             return token
         return joined([each[3] for each in sorted(this.loose, key=_by_place)], self.state_type)
 
-    async def _strand(
-        self, this: _Round, member: Member, fan_out: FanOut[None], ctx: Context, watch: Stopwatch
-    ) -> None:
+    async def _strand(self, this: _Round, member: Member, group: FanOut[None], ctx: Context) -> None:
         """Run a member and what follows from it, in a task of its own."""
-        own, ready = ctx.timed(watch), [member]
+        ready = [member]
         while ready:
-            ready = await self._step(this, ready[0], own)
+            ready = await self._step(this, ready[0], ctx)
             for other in ready[1:]:
-                fan_out.add(partial(self._strand, this, other, fan_out, ctx))
+                group.add((partial(self._strand, this, other, group), ctx))
 
     async def _step(self, this: _Round, member: Member, ctx: Context) -> list[Member]:
         """Run a member, and return those that are ready then."""

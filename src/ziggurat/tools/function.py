@@ -1,12 +1,12 @@
 """FunctionTool: tools made from typed functions, and the check that they run only approved calls."""
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from ziggurat.core.context import Context, Key
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, NotRepeatable
 from ziggurat.core.service import EFFECT, NAME, Fact, Service, rewrapped
 from ziggurat.core.settings import Decorated, NonNegativeInt, Seconds, checked
@@ -15,7 +15,7 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import NORMALIZE, SPEC, Effect, Interrupted, ToolSpec
-from ziggurat.tools.guarded_call import Frozen, run_bounded, run_guarded, run_in_thread
+from ziggurat.tools.guarded_call import TOOL_DELTAS, Frozen, run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.results import MAX_RESULT, broken, ended_by, result_of
@@ -34,13 +34,6 @@ else:  # the default is for type checkers, as in messages.agent
 _CUT = "\n[cut: the rest was not asked for]"
 
 _ABSENT: Any = None  # not typed as None: to type checkers a tool is a service from ToolCall, which takes a Context
-
-
-TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
-"""Changes each piece that a tool yields."""
-
-APPROVED_CALL: Key[Frozen | None] = Key("approved call")
-"""The approved call of a composite tool."""
 
 
 Validator = Callable[..., str | None]

@@ -6,13 +6,14 @@ cancellation and `Suspend` pass through. A tool that ignores cancellation is aba
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
 from ziggurat.core.clock import Stopwatch
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import AMBIENT, Context, Key
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.event import warn_once
 from ziggurat.core.log import logger
@@ -23,6 +24,9 @@ from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import Effect
 from ziggurat.tools.results import ended_by, presentable, result_of, text_of_error
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
+
+if TYPE_CHECKING:
+    from ziggurat.core.fan_out import FanOut, Member
 
 T = TypeVar("T")
 
@@ -61,6 +65,13 @@ class Frozen(Struct):
         if self.runs:
             raise self.unknown or second_run_error(self.call.name, self.failure)
         self.runs += 1
+
+
+TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
+"""Changes each piece that a tool yields."""
+
+APPROVED_CALL: Key[Frozen | None] = Key("approved call")
+"""The approved call of a composite tool."""
 
 
 def frozen_in(ctx: Context) -> Frozen | None:
@@ -238,6 +249,26 @@ async def _wait_until_done(ended: "asyncio.Future[None]", watch: Stopwatch, seco
     finally:
         if alarm is not None:
             alarm.cancel()
+
+
+def fan_out(
+    members: "Sequence[Member[T]]",
+    ctx: Context,
+    *,
+    name: str,
+    limit: int | None = None,
+    enough: Callable[[T | Suspend], str] | None = None,
+    grace: float = GRACE,
+) -> "FanOut[T]":
+    """Prepare calls that run at the same time, at most `limit` of them; one that does not stop is abandoned."""
+    from ziggurat.core.fan_out import FanOut  # many runs make one call at a time
+
+    slots = None
+    if limit is not None:
+        from ziggurat.layers.concurrency_limit import Bulkhead  # most have no limit
+
+        slots = Bulkhead(limit, queue=len(members))
+    return FanOut(members, partial(end_tasks, ctx=ctx, name=name, grace=grace), ctx, slots=slots, enough=enough)
 
 
 async def end_tasks(tasks: "list[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:

@@ -1,6 +1,6 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -95,6 +95,14 @@ class Toolbox:
             return call if entry is None else entry.normalize(call)
         except Exception:  # noqa: BLE001 - a validator may raise anything; the call itself reports it
             return call
+
+    def enough(self, results: Sequence[ToolResult], latest: ToolResult) -> str:
+        """Return why the other calls of a reply are cancelled after its latest result; empty if they go on."""
+        if self.join == "fail_fast":
+            return "" if latest.error is None else "another call of the batch failed"
+        if isinstance(self.join, Quorum) and sum(result.error is None for result in results) >= self.join.count:
+            return "enough other calls have succeeded"
+        return ""
 
     def unknown(self, name: str) -> str:
         """Return a sentence for the model: there is no such tool, and which names are similar."""
