@@ -10,11 +10,12 @@ from tests.core.hand import run
 from ziggurat import Context, Event, Middleware, ModelResponse
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.enter import AgentParts
-from ziggurat.calls.hooks import HOOKS, HookChain, hooked, tell
+from ziggurat.calls.hooks import HookChain, hooked, tell
 from ziggurat.core import root
 from ziggurat.core.context import AMBIENT
 from ziggurat.events import MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages import assistant
+from ziggurat.messages.middleware import HOOKS
 
 
 class Notes(Middleware):

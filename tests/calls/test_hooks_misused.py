@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from tests.samples import pairs, rows, sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Message, Middleware, Runnable, open_stream
-from ziggurat.calls.hooks import PASSES
 from ziggurat.journal.entries import Intent, JournalEntry, Opened, Result
 from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore, cache
 from ziggurat.messages import Rewrite, ToolCall, ToolResult, Transcript, tool_call, tool_message, user
+from ziggurat.messages.middleware import HOOKS
 from ziggurat.middleware import everywhere
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import echo, tool
 
-HOOKS = [hook for hook in PASSES if hook != "on_error"]
+CALLED = [hook for hook in HOOKS if hook not in ("on_error", "on_record")]
 NONSENSE = ["text", 3, True, {"a": 1}, Ellipsis, ToolCall, user("x")]
 
 
@@ -45,9 +45,9 @@ def _agent(hook: str, value: object, depth: int, store: InMemoryStore) -> Agent:
     return agent
 
 
-@pytest.mark.parametrize(("hook", "value", "depth"), rows(HOOKS, NONSENSE, (0, 2)), ids=repr)
+@pytest.mark.parametrize(("hook", "value", "depth"), rows(CALLED, NONSENSE, (0, 2)), ids=repr)
 async def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: int) -> None:
-    if isinstance(value, PASSES[hook]):
+    if isinstance(value, HOOKS[hook]):
         return
     store = InMemoryStore()
     with pytest.raises(ConfigurationError, match=f"{hook} of Odd"):
@@ -61,7 +61,7 @@ async def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, d
                 pass
 
 
-@pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook not in ("on_tool_delta", "deltas")])
+@pytest.mark.parametrize("hook", [hook for hook in CALLED if hook not in ("on_tool_delta", "deltas")])
 async def test_a_hook_that_is_not_async_is_named(hook: str) -> None:
     def returns(self: Middleware, *arguments: object) -> None: ...
 
@@ -71,7 +71,7 @@ async def test_a_hook_that_is_not_async_is_named(hook: str) -> None:
         await agent.run("go", listeners=[lambda event: None])
 
 
-@pytest.mark.parametrize("hook", [*PASSES, "on_record"])
+@pytest.mark.parametrize("hook", HOOKS)
 def test_a_hook_that_cannot_be_called_is_named_with_its_parameters(hook: str) -> None:
     for wrong_one in (lambda self: None, lambda self, *, ctx: None, lambda self, a, b, c, d: None):
         with pytest.raises(ConfigurationError, match=rf"{hook} of Odd takes \(self"):

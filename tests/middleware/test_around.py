@@ -3,9 +3,10 @@ from typing import Any, TypeVar
 import pytest
 
 from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse, Service, layer
-from ziggurat.calls.hooks import HOOKS, HookChain
+from ziggurat.calls.hooks import HookChain
 from ziggurat.flows import step
 from ziggurat.layers.retry import retry
+from ziggurat.messages.middleware import HOOKS
 from ziggurat.middleware import everywhere
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import Task, workflow

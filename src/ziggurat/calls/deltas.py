@@ -110,7 +110,7 @@ class _Filters:
                     delta_filter = middleware.deltas(ctx)
             if delta_filter is not None:
                 if not implements(delta_filter, DeltaFilter):
-                    misused(middleware, "deltas", delta_filter, ctx)
+                    raise misused(middleware, "deltas", delta_filter, ctx)
                 self._filters.append(delta_filter)
             if middleware in chain.hooks["on_model_delta"]:
                 self._filters.append(_Hook(middleware))

@@ -2,57 +2,28 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import takewhile
-from typing import Any, Generic, NoReturn, TypeVar, cast, get_args
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.core import failures
+from ziggurat.core import failures, tasks
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key, running
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.log import logger
 from ziggurat.core.path import escaped
 from ziggurat.core.service import Service
-from ziggurat.core.tasks import as_failure, closed
-from ziggurat.journal.entries import JournalEntry, Result
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.conversation import Rewrite
-from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
-from ziggurat.messages.message import DeltaFilter, PartDelta, ToolCall, ToolResult
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.validation import SENDABLE, validate
+from ziggurat.messages import events, validation
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.middleware import HOOKS, Middleware
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 T = TypeVar("T")
-
-PASSES: dict[str, type | tuple[type, ...]] = {
-    "before_agent": AgentRequest,
-    "wrap_agent": AgentRun,
-    "after_agent": AgentRun,
-    "rewrite": Rewrite,
-    "before_model": ModelRequest,
-    "deltas": DeltaFilter,
-    "on_model_delta": get_args(PartDelta),
-    "wrap_model": ModelResponse,
-    "after_model": ModelResponse,
-    "before_tool": ToolCall,
-    "on_tool_delta": str,
-    "wrap_tool": ToolResult,
-    "after_tool": ToolResult,
-    "on_error": object,
-}
-"""What each hook passes on."""
-
-HOOKS = (*PASSES, "on_record")
-
-_TAKES: dict[str, type] = {"wrap_agent": AgentRequest, "wrap_model": ModelRequest}
-"""What the services in these wraps take."""
 
 _CONVERSATIONS = frozenset(("before_agent", "wrap_agent", "after_agent", "before_model"))
 """The hooks that pass on a conversation."""
@@ -112,14 +83,14 @@ class _RecordHook(Struct, frozen=True):
 
     middleware: Middleware
 
-    def __call__(self, entry: JournalEntry) -> JournalEntry:
+    def __call__(self, entry: entries.JournalEntry) -> entries.JournalEntry:
         changed: object = self.middleware.on_record(entry)
-        if isinstance(changed, JournalEntry) and changed.kind == entry.kind and changed.path == entry.path:
+        if isinstance(changed, entries.JournalEntry) and changed.kind == entry.kind and changed.path == entry.path:
             return changed
         raise ConfigurationError(
             f"the hook on_record of {self.middleware.name} got a {entry.kind} of {entry.path or 'the run'} "
-            f"and returned {closed(changed)!r:.200}; it must return an entry of the same type and path, such as the "
-            "one it got"
+            f"and returned {tasks.closed(changed)!r:.200}; it must return an entry of the same type and path, such as "
+            "the one it got"
         )
 
 
@@ -135,30 +106,31 @@ async def run_hooks(chain: HookChain, hook: str, value: T, ctx: Context) -> T:
 
 async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context, at: Context | None = None) -> T:
     """Call one hook with a value, `at` a place of its own; return the value to continue with."""
-    if ctx.listens(MiddlewareStarted):
-        await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
+    if ctx.listens(events.MiddlewareStarted):
+        await ctx.emit(events.MiddlewareStarted(ctx.path, middleware.name, hook))
     try:
         with running(without(middleware, at or ctx.at(escaped(f"{middleware.name}.{hook}")))):
             answer = getattr(middleware, hook)(value, ctx)
             if not isinstance(answer, Awaitable):
-                not_async(middleware, hook, ctx)
+                raise not_async(middleware, hook, ctx)
             changed = await answer
     except Exception as error:
         if hook not in _OF_TOOLS:
             failures.note_mistake(error)
         raise
-    if ctx.listens(MiddlewareCompleted):
-        await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
+    if ctx.listens(events.MiddlewareCompleted):
+        await ctx.emit(events.MiddlewareCompleted(ctx.path, middleware.name, hook))
     if changed is None or changed is value:
         return value
-    if not isinstance(changed, PASSES[hook]):
-        misused(middleware, hook, changed, ctx)
+    if not isinstance(changed, HOOKS[hook]):
+        raise misused(middleware, hook, changed, ctx)
     if hook in _CONVERSATIONS:
         _check_sendable(changed, value, middleware, hook, ctx)
-    return cast("T", _begun(changed, value))
+    result: T = _begun(changed, value)
+    return result
 
 
-def _begun(changed: object, before: object) -> object:
+def _begun(changed: Any, before: object) -> Any:
     """Return a run from a hook that may have removed or added messages before those of the run, with its new start."""
     if not isinstance(changed, AgentRun) or not isinstance(before, AgentRun) or changed.start != before.start:
         return changed
@@ -168,8 +140,8 @@ def _begun(changed: object, before: object) -> object:
     own = earlier[before.start :]
     start = len(messages) - len(own)
     if start < 0 or messages[start:] != own:  # the first message that is not one of the earlier ones
-        pairs = zip(messages, earlier[: before.start], strict=False)
-        start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        known = earlier[: before.start]
+        start = next((at for at, message in enumerate(messages) if [message] != known[at : at + 1]), len(messages))
     return replace(changed, start=start)
 
 
@@ -178,26 +150,26 @@ def _check_sendable(changed: Any, before: Any, middleware: Middleware, hook: str
     if before is not None and changed.messages is before.messages:
         return
     is_whole = changed.messages or isinstance(changed, AgentRun)
-    wrong = validate(changed.messages, SENDABLE) if is_whole else "no message is left"
-    if wrong is not None and (before is None or validate(before.messages, SENDABLE) is None):
+    wrong = validation.validate(changed.messages, validation.SENDABLE) if is_whole else "no message is left"
+    if wrong is not None and (before is None or validation.validate(before.messages, validation.SENDABLE) is None):
         raise ConfigurationError(
             f"{ctx.path}: the hook {hook} of {middleware.name} made a conversation that cannot be sent: {wrong}"
         )
 
 
-def not_async(middleware: Middleware, hook: str, ctx: Context) -> NoReturn:
-    raise ConfigurationError(
+def not_async(middleware: Middleware, hook: str, ctx: Context) -> ConfigurationError:
+    return ConfigurationError(
         f"{ctx.path}: the hook {hook} of {middleware.name} is not async; write async def {hook}(...)"
     )
 
 
-def misused(middleware: Middleware, hook: str, changed: object, ctx: Context) -> NoReturn:
-    kinds = PASSES[hook]
+def misused(middleware: Middleware, hook: str, changed: object, ctx: Context) -> ConfigurationError:
+    kinds = HOOKS[hook]
     kind = " or ".join(each.__name__ for each in (kinds if isinstance(kinds, tuple) else (kinds,)))
     unchanged = "" if hook.startswith("wrap_") else ", or None to change nothing"
-    raise ConfigurationError(
-        f"{ctx.path}: the hook {hook} of {middleware.name} returned {closed(changed)!r:.200}; it must return {kind}"
-        f"{unchanged}"
+    return ConfigurationError(
+        f"{ctx.path}: the hook {hook} of {middleware.name} returned {tasks.closed(changed)!r:.200}; it must return "
+        f"{kind}{unchanged}"
     )
 
 
@@ -243,7 +215,7 @@ def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
     from ziggurat.middleware.secrets import without_keys  # when there is something to mask
 
     def mask(text: str) -> str:
-        screened = journal.screened(Result(path, "log", None, without_keys(text)))
+        screened = journal.screened(entries.Result(path, "log", None, without_keys(text)))
         return as_type(screened.value, str)
 
     return mask
@@ -262,7 +234,7 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
         try:
             await hooked(middleware, "on_error", error, ctx)
         except BaseException as failed:
-            as_failure(failed)
+            tasks.as_failure(failed)
             logger.warning("on_error of %s failed", middleware.name, exc_info=True)
 
 
@@ -282,23 +254,23 @@ class _Wrapped(Generic[Q, R]):
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         middleware, hook = self._middleware, self._hook
-        checked = _Checked(self.inner, request, middleware, hook) if hook in _TAKES else None
+        checked = None if hook == "wrap_tool" else _Checked(self.inner, request, middleware, hook)
         try:
             with running(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}")))):
                 answer = getattr(middleware, hook)(request, ctx, checked or self.inner)
                 if not isinstance(answer, Awaitable):
-                    not_async(middleware, hook, ctx)
-                answer = await answer
+                    raise not_async(middleware, hook, ctx)
+                result: R = await answer
         except Exception as error:
             if checked is not None and not checked.has_raised(error):
                 failures.note_mistake(error)
             raise
-        if not isinstance(answer, PASSES[hook]):
-            misused(middleware, hook, answer, ctx)
-        if checked is not None and hook in _CONVERSATIONS and answer is not checked.answer:
-            _check_sendable(answer, checked.answer, middleware, hook, ctx)
-            answer = _begun(answer, checked.answer)
-        return cast("R", answer)
+        if not isinstance(result, HOOKS[hook]):
+            raise misused(middleware, hook, result, ctx)
+        if checked is not None and hook in _CONVERSATIONS and result is not checked.answer:
+            _check_sendable(result, checked.answer, middleware, hook, ctx)
+            result = _begun(result, checked.answer)
+        return result
 
 
 class _Checked(Generic[Q, R]):
@@ -314,7 +286,7 @@ class _Checked(Generic[Q, R]):
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         if request is not self._request:
-            kind, hook = _TAKES[self._hook], f"{self._hook} of {self._middleware.name}"
+            kind, hook = type(self._request), f"{self._hook} of {self._middleware.name}"
             if not isinstance(request, kind):
                 raise ConfigurationError(
                     f"{ctx.path}: the hook {hook} passed on {request!r:.200}, which is not of the type {kind.__name__}"

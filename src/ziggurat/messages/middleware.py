@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from inspect import iscoroutinefunction
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, Protocol, cast, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ziggurat.core.context import METER, Context, Key
 from ziggurat.core.errors import ConfigurationError
@@ -46,7 +45,7 @@ class RewriteRequest(Struct, frozen=True, eq=False):
         """Return the request with another conversation, its size estimated."""
         turns = sum(message.role == "user" and message.origin is None for message in messages)
         tokens = self.fixed + sum(map(characters, messages)) // 4
-        return replace(self, messages=Transcript.of(*messages), tokens=tokens, turns=turns)
+        return msgspec.structs.replace(self, messages=Transcript.of(*messages), tokens=tokens, turns=turns)
 
 
 class Middleware:
@@ -149,6 +148,25 @@ class Middleware:
         """Wrap an agent."""
         return await agent(request, ctx)
 
+
+HOOKS: dict[str, type | tuple[type, ...]] = {
+    "before_agent": AgentRequest,
+    "wrap_agent": AgentRun,
+    "after_agent": AgentRun,
+    "rewrite": Rewrite,
+    "before_model": ModelRequest,
+    "deltas": DeltaFilter,
+    "on_model_delta": get_args(PartDelta),
+    "wrap_model": ModelResponse,
+    "after_model": ModelResponse,
+    "before_tool": ToolCall,
+    "on_tool_delta": str,
+    "wrap_tool": ToolResult,
+    "after_tool": ToolResult,
+    "on_error": object,
+    "on_record": JournalEntry,
+}
+"""The hooks, each with the type of what it passes on."""
 
 AnyMiddleware = Annotated[
     Middleware,
