@@ -94,8 +94,8 @@ def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
 
 
 async def _within_agents() -> Context:
-    outer = AgentCall(AgentParts("outer", None), None)
-    return root().within(AGENT_CALL, AgentCall(AgentParts("inner", None), outer))
+    ctx = root().within(AGENT_CALL, AgentCall(AgentParts("outer", None), root()))
+    return ctx.within(AGENT_CALL, AgentCall(AgentParts("inner", None), ctx))
 
 
 async def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import Spending
+from ziggurat.calls.admission import ADMISSION
 from ziggurat.core import errors
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.context import METER, RUN_ID, Context, Key, running
@@ -16,11 +16,11 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.middleware import AnswerIn, Middleware
 from ziggurat.messages.usage import Tally
 
 if TYPE_CHECKING:
-    from ziggurat.calls.enter import AgentParts, AnswerIn
+    from ziggurat.calls.enter import AgentParts
     from ziggurat.calls.inbox import Inbox
 
 
@@ -94,14 +94,15 @@ class AgentCall(Tally):
 
     outer: "AgentCall | None"
 
-    def __init__(self, parts: "AgentParts", outer: "AgentCall | None", budgets: tuple[Spending, ...] = ()) -> None:
+    def __init__(self, parts: "AgentParts", ctx: Context) -> None:
+        outer = ctx.scope.get(AGENT_CALL)
         super().__init__(outer)
         self.agent: str = parts.name
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
-        self.budgets: tuple[Spending, ...] = budgets  # all that are in effect
-        if budgets:
-            self.ended: Sequence[set[str]] = [spending.so_far for spending in budgets]
+        self.budgets = ctx.scope.get(ADMISSION) or ()  # all that are in effect
+        if self.budgets:
+            self.ended: Sequence[set[str]] = [spending.so_far for spending in self.budgets]
         # The whole run uses this event loop, whichever thread calls into it.
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.own: tuple[Middleware, ...] = () if parts.chain is None else parts.chain.middlewares

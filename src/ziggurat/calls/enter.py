@@ -4,44 +4,30 @@ look up the record > before_agent > record the entry > wrap_agent > the agent's 
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION
-from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
+from ziggurat.calls import agent_call, hooks
 from ziggurat.calls.deltas import emit_deltas
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.calls.once import after_acts
+from ziggurat.core import errors, service
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key
-from ziggurat.core.errors import (
-    ConfigurationError,
-    JournalCorrupt,
-    LimitExceeded,
-    NotRepeatable,
-    RunExists,
-    attach,
-    original_of,
-)
-from ziggurat.core.event import SILENCE, Diverged, NotRecorded
+from ziggurat.core.event import NotRecorded
 from ziggurat.core.failures import mistake_in
 from ziggurat.core.path import REUSED, parent_of
-from ziggurat.core.service import Fact, Service, fact, must_be
 from ziggurat.core.tasks import contained
-from ziggurat.journal.entries import Entered, Failure, Outcome, Record, Result
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.messages import events
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import AgentEnded, AgentStarted
-from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
-from ziggurat.messages.model import ModelResponse
-from ziggurat.tools.guarded_call import APPROVED_CALL, frozen_in
+from ziggurat.messages.middleware import AnswerIn, answer_in_text
+from ziggurat.tools import guarded_call
 from ziggurat.tools.permissions import GRANTS
 
-AgentService = Service[AgentRequest, AgentRun]
-AnswerIn = Callable[[ModelResponse], ParsedAnswer | None]
+AgentService = service.Service[AgentRequest, AgentRun]
 
 MAX_DEPTH = 8
 """How deep agents may be nested, unless the scope has `MAX_DEPTH_KEY`."""
@@ -60,24 +46,26 @@ class AgentParts(Struct, frozen=True, eq=False):
     grants: frozenset[str] | None = None
     read: Callable[[AgentRun], AgentRun] | None = None
     keep: Callable[[AgentRun], AgentRun] | None = None
-    chain: HookChain | None = None
+    chain: hooks.HookChain | None = None
     parse: AnswerIn = answer_in_text
     debug: bool = False
 
 
-AGENT: Fact[AgentParts | None] = Fact("agent", None)
+AGENT: service.Fact[AgentParts | None] = service.Fact("agent", None)
 
 
-GATE: Fact[Callable[[AgentService], AgentService] | None] = Fact("gate", None)
+GATE: service.Fact[Callable[[AgentService], AgentService] | None] = service.Fact("gate", None)
 """A layer around each run of the agent, before anything is opened, and around its calls in other runs. A run that it
 refuses does nothing, and leaves no record; one that is continued stays as it was."""
 
-ALONE: Fact[Callable[[AgentService, AgentRequest, Context], Awaitable[AgentRun]] | None] = Fact("alone", None)
+ALONE: service.Fact[Callable[[AgentService, AgentRequest, Context], Awaitable[AgentRun]] | None] = service.Fact(
+    "alone", None
+)
 """Answers a call of the agent that is part of no run, such as ``agent(request, root())``, with a run of its own."""
 
 
 def parts_of(agent: AgentService) -> AgentParts:
-    return fact(agent, AGENT) or AgentParts("agent", None)
+    return service.fact(agent, AGENT) or AgentParts("agent", None)
 
 
 async def enter(
@@ -86,7 +74,7 @@ async def enter(
     """Run an agent at this context's path, or return its recorded run if it ended there before."""
     # `again`: it is entered once more, at another path than its own. `ends`: its failure ends the agent around it, too,
     # so that nothing is called in its place.
-    if JOURNAL not in ctx.scope and (alone := fact(agent, ALONE)) is not None:
+    if JOURNAL not in ctx.scope and (alone := service.fact(agent, ALONE)) is not None:
         return await alone(agent, request, ctx)
     parts = parts_of(agent)
     journal = journal_of(ctx)
@@ -94,29 +82,29 @@ async def enter(
     if record is not None and (recorded := await _recorded_run(record, parts, request, ctx)) is not None:
         return recorded
     ctx, chain = _make_frame(ctx, parts, again=again)
-    frame = ctx.scope[AGENT_CALL]
+    frame = ctx.scope[agent_call.AGENT_CALL]
     try:
         changes = record is not None or chain.hooks["before_agent"]
         request = await _apply_before_agent(parts, record, request, ctx, chain) if changes else request
         if record is None or record.entered is None:
             frame.begin(ctx, journal.watch.elapsed)
             write = journal.write if frame.outer is None else journal.note
-            await write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
-        if ctx.emit is not SILENCE:
-            await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        service = _wrapped(agent, ctx, chain, gated=frame.outer is not None and not again)
+            await write(entries.Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
+        if ctx.listens(events.AgentStarted):
+            await ctx.emit(events.AgentStarted(ctx.path, parts.name, ctx.run_id))
+        wrapped = _wrapped(agent, ctx, chain, gated=frame.outer is not None and not again)
         try:
-            run = await service(request, ctx)
+            run = await wrapped(request, ctx)
         except NotRecorded:  # by one of several alternatives that was given up, such as when another had answered
-            if service is agent or record is None or record.result is None or not _had_alternatives(ctx.path, journal):
+            if wrapped is agent or record is None or record.result is None or not _had_alternatives(ctx.path, journal):
                 raise
             return await _answer(record.result, parts, request, ctx)
-        must_be(run, AgentRun, parts.name, ctx)
+        service.must_be(run, AgentRun, parts.name, ctx)
         if record is not None and record.result is not None:
             return _replayed(run, record, record.result, parts, ctx, chain)
         run = frame.counted(run, ctx)
         for middleware in reversed(chain.hooks["after_agent"]):
-            run = frame.counted(await hooked(middleware, "after_agent", run, ctx), ctx)
+            run = frame.counted(await hooks.hooked(middleware, "after_agent", run, ctx), ctx)
         if journal.reopened:
             run = frame.counted(run, ctx, tries_before=True)
         kept = run if parts.keep is None or run._output is None else parts.keep(run)
@@ -124,38 +112,38 @@ async def enter(
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = await _failed(contained(raised), parts.name, frame, request, ctx, chain, ends)
         raise _with_run(error, frame, request, ctx)  # noqa: B904 - it has its cause already
-    await journal.write(Result(ctx.path, parts.name, request, kept))
-    if ctx.emit is not SILENCE:
-        await ctx.emit(AgentEnded(ctx.path, run))
+    await journal.write(entries.Result(ctx.path, parts.name, request, kept))
+    if ctx.listens(events.AgentEnded):
+        await ctx.emit(events.AgentEnded(ctx.path, run))
     return run
 
 
-def _check_input(parts: AgentParts, entered: Entered, request: AgentRequest, ctx: Context) -> None:
+def _check_input(parts: AgentParts, entered: entries.Entered, request: AgentRequest, ctx: Context) -> None:
     """Raise if a flow that another one calls was entered with another input, which no hook has changed since."""
     journal, setup = journal_of(ctx), as_type(entered.setup, dict[str, str])
-    chains = (ctx.scope.get(MIDDLEWARE) or NO_CHAIN, parts.chain or NO_CHAIN)
+    chains = (ctx.scope.get(hooks.MIDDLEWARE) or hooks.NO_CHAIN, parts.chain or hooks.NO_CHAIN)
     if "flow" not in setup or journal.mode == "replay" or any(chain.hooks["before_agent"] for chain in chains):
         return
-    screened = journal.screened(Entered(ctx.path, parts.name, request))
+    screened = journal.screened(entries.Entered(ctx.path, parts.name, request))
     before, now = (as_type(each.request, AgentRequest).fingerprint() for each in (entered, screened))
     if before != now:
         raise journal.refuse(f"{ctx.path}: the flow has begun with another input: resume with the code as it was")
 
 
-def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool) -> AgentService:
+def _wrapped(agent: AgentService, ctx: Context, chain: hooks.HookChain, *, gated: bool) -> AgentService:
     """Return an agent within the wraps of middleware, and its gate; that of a run was asked before it was opened."""
-    service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
-    gate = fact(agent, GATE) if gated else None
-    return service if gate is None else gate(service)
+    wrapped = hooks.wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
+    gate = service.fact(agent, GATE) if gated else None
+    return wrapped if gate is None else gate(wrapped)
 
 
 async def _failed(
     error: BaseException,
     name: str,
-    frame: AgentCall,
+    frame: agent_call.AgentCall,
     request: AgentRequest,
     ctx: Context,
-    chain: HookChain,
+    chain: hooks.HookChain,
     ends: bool,
 ) -> BaseException:
     """Return the error of an agent that failed, after recording and reporting it, or what broke that off."""
@@ -172,8 +160,8 @@ async def _failed(
                     so_far = replace(run, messages=Transcript.of(*run.history[run.start :]), start=0, past=None)
                 await journal.write_failure(ctx, name, request, mistake or error, run=so_far)
             if frame.outer is None:  # nothing is left that could repeat anything
-                error = original_of(error) if mistake is None else mistake
-            await tell(chain, error, ctx)
+                error = errors.original_of(error) if mistake is None else mistake
+            await hooks.tell(chain, error, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised by the caller
         if frame.outer is None:
             raised.__cause__ = _with_run(error, frame, request, ctx)  # the end of the run, if it is on record by now
@@ -193,11 +181,11 @@ class _Alternatives:
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         if self._failed is not None and ctx.path != self._failed[0]:
             error = await after_acts(self._failed[1], self._ctx)
-            if isinstance(error, NotRepeatable):
+            if isinstance(error, errors.NotRepeatable):
                 error.original = None  # it ends here because of what was done
                 raise error
         if ctx.path in self._running:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{ctx.path}: a wrap_agent awaits the agent twice at the same time with one context, so what it calls "
                 "has one place in the record; give each its own: agent(request, ctx.under('alt-1'))"
             )
@@ -213,17 +201,17 @@ class _Alternatives:
             self._running.discard(ctx.path)
 
 
-def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
-    attach(error, "partial", frame.until(error, request, ctx))
+def _with_run(error: BaseException, frame: agent_call.AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
+    errors.attach(error, "partial", frame.until(error, request, ctx))
     return error
 
 
 async def _apply_before_agent(
-    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: HookChain
+    parts: AgentParts, record: entries.Record | None, request: AgentRequest, ctx: Context, chain: hooks.HookChain
 ) -> AgentRequest:
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
-        entered, frame, journal = record.entered, ctx.scope[AGENT_CALL], journal_of(ctx)
+        entered, frame, journal = record.entered, ctx.scope[agent_call.AGENT_CALL], journal_of(ctx)
         journal.skip(ctx, entered)
         await report_changes(parts, entered, ctx)
         if journal.replaying:
@@ -234,16 +222,18 @@ async def _apply_before_agent(
             frame.begin(ctx, journal.watch.elapsed, journal.durations.of(ctx.path))
         return as_type(entered.request, AgentRequest)
     for middleware in chain.hooks["before_agent"]:
-        request = await hooked(middleware, "before_agent", request, ctx)
+        request = await hooks.hooked(middleware, "before_agent", request, ctx)
     return request
 
 
-async def _recorded_run(record: Record, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun | None:
+async def _recorded_run(
+    record: entries.Record, parts: AgentParts, request: AgentRequest, ctx: Context
+) -> AgentRun | None:
     journal = journal_of(ctx)
     if record.entered is not None and parent_of(ctx.path):
         _check_input(parts, record.entered, request, ctx)
     outcome = record.answer()
-    failed = isinstance(outcome, Failure)
+    failed = isinstance(outcome, entries.Failure)
     # A replay runs the loop again, to find differences; one that was answered from a cache has none to go through, and
     # what has been entered there is an agent of this name. So does a run whose failure was not its end.
     reused = journal.find(ctx.at(REUSED).path) if journal.replaying else None
@@ -253,22 +243,21 @@ async def _recorded_run(record: Record, parts: AgentParts, request: AgentRequest
     return await _answer(outcome, parts, request, ctx)
 
 
-async def _answer(outcome: Outcome, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun:
+async def _answer(outcome: entries.Outcome, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun:
     try:
         run = _read_run(outcome, await journal_of(ctx).answer(ctx, outcome, parts.name, None, AgentRun), parts)
     except Exception as error:
-        if isinstance(outcome, Failure) and outcome.run is not None:
+        if isinstance(outcome, entries.Failure) and outcome.run is not None:
             turn, asked = as_type(outcome.run, AgentRun), request.messages
             whole = replace(turn, messages=Transcript.of(*asked, *turn.messages), start=len(asked))
-            attach(error, "partial", whole)
+            errors.attach(error, "partial", whole)
         raise
-    if ctx.emit is not SILENCE:
-        await emit_recorded(run, ctx)
+    await emit_recorded(run, ctx)
     return run
 
 
 def _had_alternatives(path: str, journal: LocalJournal) -> bool:
-    return any(isinstance(entry, Entered) and parent_of(entry.path) == path for entry in journal.entries)
+    return any(isinstance(entry, entries.Entered) and parent_of(entry.path) == path for entry in journal.entries)
 
 
 def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> AgentRun | None:
@@ -278,8 +267,8 @@ def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> Ag
     return None if result is None else _read_run(result, as_type(result.value, AgentRun), parts)
 
 
-def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
-    by_reference = isinstance(outcome, Result) and outcome.value is run and run._output is not run._accepted
+def _read_run(outcome: entries.Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
+    by_reference = isinstance(outcome, entries.Result) and outcome.value is run and run._output is not run._accepted
     return run if by_reference else read_output(run, parts.read)
 
 
@@ -289,20 +278,29 @@ def read_output(run: AgentRun, read: Callable[[AgentRun], AgentRun] | None) -> A
         return run
     try:
         return read(run)
-    except JournalCorrupt as error:
-        raise RunExists(f"the run {run.id!r} exists with another type of output: {error}; choose another id") from error
+    except errors.JournalCorrupt as error:
+        raise errors.RunExists(
+            f"the run {run.id!r} exists with another type of output: {error}; choose another id"
+        ) from error
 
 
 async def emit_recorded(run: AgentRun, ctx: Context) -> None:
     """Emit the replies and the end of a run that is answered from the record, so that listeners get all events."""
-    replies = (message for message in run.history[run.start :] if message.role == "assistant")
-    for number, message in enumerate(replies, 1):
-        await emit_deltas(message, ctx.at(f"step-{number}").at("model"))
-    await ctx.emit(AgentEnded(ctx.path, run))
+    if ctx.listens(events.Delta):
+        replies = (message for message in run.history[run.start :] if message.role == "assistant")
+        for number, message in enumerate(replies, 1):
+            await emit_deltas(message, ctx.at(f"step-{number}").at("model"))
+    if ctx.listens(events.AgentEnded):
+        await ctx.emit(events.AgentEnded(ctx.path, run))
 
 
 def _replayed(
-    run: AgentRun, record: Record, result: Result, parts: AgentParts, ctx: Context, chain: HookChain
+    run: AgentRun,
+    record: entries.Record,
+    result: entries.Result,
+    parts: AgentParts,
+    ctx: Context,
+    chain: hooks.HookChain,
 ) -> AgentRun:
     """Return the recorded run in a replay, after comparing it with the new one unless hooks may have changed it."""
     record.counted = record.number(result)
@@ -314,42 +312,40 @@ def _replayed(
     return recorded
 
 
-def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Context, HookChain]:
+def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Context, hooks.HookChain]:
     if parts.prepare is not None and not again:
         ctx = parts.prepare(ctx)
-    scope = ctx.scope
-    outer_frame = scope.get(AGENT_CALL)
-    frame = AgentCall(parts, outer_frame, scope.get(ADMISSION) or ())
-    within: dict[Key[Any], Any] = {AGENT_CALL: frame}
-    if outer_frame is not None or ctx.frozen is not None or APPROVED_CALL in scope:
+    frame = agent_call.AgentCall(parts, ctx)
+    scope = ctx.scope.with_value(agent_call.AGENT_CALL, frame)
+    if frame.outer is not None or ctx.frozen is not None or guarded_call.APPROVED_CALL in scope:
         _check_stands(frame, ctx)
-        within[APPROVED_CALL] = None
+        scope = scope.with_value(guarded_call.APPROVED_CALL, None)
     if parts.grants is not None:  # an empty set counts too: agents below get none
         outer = scope.get(GRANTS)
-        within[GRANTS] = parts.grants if outer is None else outer & parts.grants
-    return ctx.entered(scope.with_values(within)), NO_CHAIN if again else scope.get(MIDDLEWARE) or NO_CHAIN
+        scope = scope.with_value(GRANTS, parts.grants if outer is None else outer & parts.grants)
+    return ctx.entered(scope), hooks.NO_CHAIN if again else scope.get(hooks.MIDDLEWARE) or hooks.NO_CHAIN
 
 
-def _check_stands(frame: AgentCall, ctx: Context) -> None:
+def _check_stands(frame: agent_call.AgentCall, ctx: Context) -> None:
     limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
     if frame.depth > limit:
         why = f"agents may stand {limit} levels deep; {frame.agent} is one too deep"
-        raise LimitExceeded("depth", limit, frame.depth, why)
-    frozen = frozen_in(ctx)
+        raise errors.LimitExceeded("depth", limit, frame.depth, why)
+    frozen = guarded_call.frozen_in(ctx)
     if frozen is not None and frozen.effect == "once":
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"the tool {frozen.call.name} calls the agent {frame.agent}, so it is made of other calls and cannot act "
             "once only: declare effect='once' on the tools below instead"
         )
 
 
-async def report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> None:
+async def report_changes(parts: AgentParts, entered: entries.Entered, ctx: Context) -> None:
     """Emit `Diverged` for each part of an agent that has changed since it was entered."""
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
-    screened = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))
+    screened = journal.screened(entries.Entered(ctx.path, parts.name, None, parts.setup()))
     after = as_type(screened.setup, dict[str, str])
     for what in before | after:
-        event = journal.diverged(ctx.path, what, before.get(what, ""), after.get(what, ""))
-        if event is not None and ctx.listens(Diverged):
-            await ctx.emit(event)
+        diverged = journal.diverged(ctx.path, what, before.get(what, ""), after.get(what, ""))
+        if diverged is not None and ctx.listens(type(diverged)):
+            await ctx.emit(diverged)

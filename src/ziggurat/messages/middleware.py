@@ -1,11 +1,10 @@
 """The middleware base class, what its hooks are given, and the agent that makes a call, as middleware sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction
 from typing import Annotated, Any, Protocol, cast, get_args
 
 import msgspec
-from msgspec import Struct
 
 from ziggurat.core.context import METER, Context, Key
 from ziggurat.core.errors import ConfigurationError
@@ -18,7 +17,7 @@ from ziggurat.messages.message import DeltaFilter, Message, PartDelta, Text, Too
 from ziggurat.messages.model import ModelRequest, ModelResponse
 
 
-class RewriteRequest(Struct, frozen=True, eq=False):
+class RewriteRequest(msgspec.Struct, frozen=True, eq=False):
     """The next model call, as seen by middleware that may rewrite the conversation before it.
 
     Attributes:
@@ -176,12 +175,16 @@ AnyMiddleware = Annotated[
 ]
 
 
-class ParsedAnswer(Struct, frozen=True, eq=False):
+class ParsedAnswer(msgspec.Struct, frozen=True, eq=False):
     """An answer that fits its type; the value may be None."""
 
     value: Any
     accepted: Any = msgspec.UNSET
     """The JSON from which it was made, if it is no text."""
+
+
+AnswerIn = Callable[[ModelResponse], ParsedAnswer | None]
+"""Returns the final answer in a reply, parsed; None if there is none, or it does not fit."""
 
 
 class Caller(Protocol):
