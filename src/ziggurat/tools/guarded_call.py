@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from ziggurat.core import errors
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.context import AMBIENT, Context, Key
-from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.event import warn_once
 from ziggurat.core.log import logger
 from ziggurat.core.path import is_beneath
@@ -22,8 +22,7 @@ from ziggurat.core.tasks import isolated, ring
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import Effect
-from ziggurat.tools.results import ended_by, presentable, result_of, text_of_error
-from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
+from ziggurat.tools import results, threads
 
 if TYPE_CHECKING:
     from ziggurat.core.fan_out import FanOut, Member
@@ -45,16 +44,18 @@ class Frozen(Struct):
     path: str
     runs: int = 0
     failure: BaseException | None = None
-    unknown: NotRepeatable | None = None
+    unknown: errors.NotRepeatable | None = None
     returned: ToolResult | None = None  # before the process was lost; the function is not run then
 
     def use(self, call: ToolCall, ctx: Context) -> None:
         """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``."""
         name, approved = call.name, self.call
         if call is not approved and (name != approved.name or call.arguments != approved.arguments):
-            raise ToolError(f"{name} was called with other arguments than those that were approved; it was not run")
+            raise errors.ToolError(
+                f"{name} was called with other arguments than those that were approved; it was not run"
+            )
         if ctx.path != self.path and not is_beneath(ctx.path, self.path):
-            raise ToolError(f"{name} was approved at {self.path}, not at {ctx.path}; it was not run")
+            raise errors.ToolError(f"{name} was approved at {self.path}, not at {ctx.path}; it was not run")
         if self.effect != "once":
             self.runs += 1
         elif self.runs:
@@ -79,12 +80,12 @@ def frozen_in(ctx: Context) -> Frozen | None:
     return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
 
 
-def second_run_error(name: str, failure: BaseException | None) -> NotRepeatable:
+def second_run_error(name: str, failure: BaseException | None) -> errors.NotRepeatable:
     """Return the error of a call that acts once only and has been run, with how that failed, if it did."""
     text = f"{name} acts once only and has been run; it was not run again"
     if failure is not None:
-        text = f"{text_of_error(failure)} ({text})"
-    return NotRepeatable(text, kind="permanent")
+        text = f"{results.text_of_error(failure)} ({text})"
+    return errors.NotRepeatable(text, kind="permanent")
 
 
 class _AbandonedCalls:
@@ -146,21 +147,21 @@ async def run_guarded(
     try:
         value = await isolated(work(), ctx.clock.monotonic, _BLOCKING, on_blocked)
     except BaseException as error:
-        if (readable := presentable(error)) is not error:
+        if (readable := results.presentable(error)) is not error:
             raise readable from None
-        if isinstance(error, (Exception, Suspend)) or _is_ours(error):
+        if isinstance(error, (Exception, errors.Suspend)) or _is_ours(error):
             raise
         if isinstance(error, BaseExceptionGroup) and (waiting := pending_in(error)):
-            raise Suspend(waiting) from error
-        raise ended_by(error) from error
-    return result_of(value, call)
+            raise errors.Suspend(waiting) from error
+        raise results.ended_by(error) from error
+    return results.result_of(value, call)
 
 
 def pending_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
     """Return the pending items of agents that a tool ran concurrently in a task group."""
     pending: list[object] = []
     for error in group.exceptions:
-        if isinstance(error, Suspend):
+        if isinstance(error, errors.Suspend):
             pending.extend(item for item in error.pending if item not in pending)  # each holds those of the others too
         elif isinstance(error, BaseExceptionGroup):
             pending.extend(item for item in pending_in(error) if item not in pending)
@@ -182,25 +183,25 @@ async def run_in_thread(
     function: Callable[..., object], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
     """Run a user's sync function in a thread; if it returns an awaitable, await that here."""
-    thread = ThreadCall()
-    future = POOL.submit(lambda: function(**arguments), thread, ctx)
+    thread = threads.ThreadCall()
+    future = threads.POOL.submit(lambda: function(**arguments), thread, ctx)
     try:
         value = await asyncio.shield(future)
     except asyncio.CancelledError:
         if not future.done():
-            POOL.write_off(thread)
+            threads.POOL.write_off(thread)
             future.add_done_callback(asyncio.Future.exception)  # retrieved, so that asyncio does not log it
         if (waited_for := thread.give_up()) is not None:
             await end_tasks([waited_for], ctx, name=call.name)
         raise
-    except ThreadRaised as raised:
-        if isinstance(raised.error, Suspend):
+    except threads.ThreadRaised as raised:
+        if isinstance(raised.error, errors.Suspend):
             raise raised.error from None
-        raise ended_by(raised.error) from raised.error
+        raise results.ended_by(raised.error) from raised.error
     if hasattr(type(value), "__await__"):  # looked up on the type: a value's own attributes may run its code
         awaited: Any = value
         return await run_guarded(lambda: awaited, {}, ctx, call)
-    return result_of(value, call)
+    return results.result_of(value, call)
 
 
 async def run_bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: float | None) -> T:
@@ -222,13 +223,13 @@ async def run_bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: f
         raise
     if not task.done():
         await end_tasks([task], ctx, name=name)
-        if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
+        if task.done() and not task.cancelled() and isinstance(task.exception(), errors.Suspend):
             task.result()
-        raise Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
+        raise errors.Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
     if (deadline := watch.deadline) is not None and watch.clock.monotonic() >= deadline:
         await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
     if task.cancelled():  # not by us, so by itself
-        raise ToolError(CANCELLED_ITSELF) from asyncio.CancelledError()
+        raise errors.ToolError(CANCELLED_ITSELF) from asyncio.CancelledError()
     return task.result()
 
 
@@ -257,7 +258,7 @@ def fan_out(
     *,
     name: str,
     limit: int | None = None,
-    enough: Callable[[T | Suspend], str] | None = None,
+    enough: Callable[[T | errors.Suspend], str] | None = None,
     grace: float = GRACE,
 ) -> "FanOut[T]":
     """Prepare calls that run at the same time, at most `limit` of them; one that does not stop is abandoned."""
