@@ -2,33 +2,17 @@
 
 import functools
 import inspect
+import typing
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
-from functools import cached_property
-from types import NoneType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    Literal,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    cast,
-    get_type_hints,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 
-from ziggurat.calls.agent_call import Places, note_left, place_of
+from ziggurat.calls import agent_call
 from ziggurat.calls.once import run_once
-from ziggurat.core.clock import held, take_back
-from ziggurat.core.codec import Raw, digest
+from ziggurat.core import clock, codec, errors, service
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, JournalMismatch
-from ziggurat.core.service import EFFECT, NAME, Effect, Fact, Service, must_be, stack
 from ziggurat.core.settings import checked
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import refuse
@@ -37,17 +21,17 @@ from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.parameter import Parameter
 
-_AS_THEY_ARE = frozenset({str, int, bool, NoneType, object})
+_AS_THEY_ARE = frozenset({str, int, bool, type(None), object})
 """Types whose values JSON has as they are."""
 
 
-P = ParamSpec("P")
+P = typing.ParamSpec("P")
 R = TypeVar("R")
 
 _get_ambient, _set_ambient, _reset_ambient = AMBIENT.get, AMBIENT.set, AMBIENT.reset  # 5 % of the time of a step
 
 
-StepLayer = Callable[[Service["Arguments", Any]], Service["Arguments", Any]]
+StepLayer = Callable[[service.Service["Arguments", Any]], service.Service["Arguments", Any]]
 """A layer around a step."""
 
 
@@ -67,9 +51,9 @@ class Arguments(Struct, eq=False):
             bound = self.step.signature.bind(*self.args, **self.kwargs)
             bound.apply_defaults()
             try:
-                self._digest = digest([self.step.name, bound.arguments])
+                self._digest = codec.digest([self.step.name, bound.arguments])
             except TypeError as error:
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"an argument of the step {self.step.name} cannot be recorded: {error}; pass plain data, and take "
                     "what is not data from ctx.scope, as given by run(deps=...)"
                 ) from error
@@ -80,7 +64,7 @@ class Arguments(Struct, eq=False):
         return f"{self.step.name}({', '.join(given)})"
 
 
-class Step(Generic[P, R]):
+class Step(typing.Generic[P, R]):
     """A function whose result is recorded, made by `step`; calling it returns a coroutine, as before."""
 
     composite: bool = False
@@ -89,7 +73,7 @@ class Step(Generic[P, R]):
         self,
         function: Callable[..., Coroutine[Any, Any, R]],
         name: str,
-        effect: Effect,
+        effect: service.Effect,
         layers: Sequence[StepLayer],
         takes_context: bool,
     ) -> None:
@@ -100,15 +84,15 @@ class Step(Generic[P, R]):
         self.takes_context: bool = takes_context
         if takes_context:  # it is passed by the step, not by whoever calls it
             self.signature = self.signature.replace(parameters=list(self.signature.parameters.values())[1:])
-        self.effect: Effect = effect
-        self.facts: dict[Fact[Any], Any] = {NAME: name, EFFECT: effect}
-        self.service: Service[Arguments, R] = stack(_Function(self), *layers)
+        self.effect: service.Effect = effect
+        self.facts: dict[service.Fact[Any], Any] = {service.NAME: name, service.EFFECT: effect}
+        self.service: service.Service[Arguments, R] = service.stack(_Function(self), *layers)
         self._call = self.service.__call__  # 2 % of the time of a step
         self._checked = False  # in memory, the first value shows whether its type can be recorded
 
     def named(self, name: str) -> "Step[P, R]":
         renamed = copy(self)
-        renamed.name, renamed.facts = name, {**self.facts, NAME: name}
+        renamed.name, renamed.facts = name, {**self.facts, service.NAME: name}
         return renamed
 
     def as_composite(self) -> "Step[P, R]":
@@ -117,15 +101,17 @@ class Step(Generic[P, R]):
         composite.composite = True
         return composite
 
-    @cached_property
+    @functools.cached_property
     def returns(self) -> type[R]:
         """The type of its result."""
         try:
-            return cast("type[R]", get_type_hints(inspect.unwrap(self.function), include_extras=True)["return"])
+            return cast("type[R]", typing.get_type_hints(inspect.unwrap(self.function), include_extras=True)["return"])
         except NameError as error:
-            raise ConfigurationError(f"the annotations of the step {self.name} cannot be read: {error}") from error
+            raise errors.ConfigurationError(
+                f"the annotations of the step {self.name} cannot be read: {error}"
+            ) from error
 
-    @cached_property
+    @functools.cached_property
     def _form(self) -> Parameter | None:
         """How its results are written and read; None for those of Ziggurat, and for texts and whole numbers."""
         kind = self.returns
@@ -141,7 +127,7 @@ class Step(Generic[P, R]):
             return await self.service(request, root(self.name))
         if ambient.charges is not None:  # within another step, whose result is recorded as a whole
             return await self._as_part(request, ambient.under(self.name))
-        ctx = place_of(ambient, self.name)
+        ctx = agent_call.place_of(ambient, self.name)
         if journal.writer is not None:
             request.fingerprint()  # what cannot be recorded must not be done
         plain = self.effect == "none" or (self.effect == "repeatable" and FORK_EFFECTS not in ctx.scope)
@@ -153,7 +139,7 @@ class Step(Generic[P, R]):
                     refuse(self.name, ctx, journal)
             return cast("R", await self._once(request, ctx, call, journal))
         except BaseException as error:
-            note_left(ambient, error)
+            agent_call.note_left(ambient, error)
             raise
 
     if not TYPE_CHECKING:
@@ -173,7 +159,7 @@ class Step(Generic[P, R]):
     ) -> Any:
         """Answer from the record, or make the call and record its result in its recorded form."""
         record = journal.find(ctx.path)
-        written = record is not None and record.result is not None and isinstance(record.result.value, Raw)
+        written = record is not None and record.result is not None and isinstance(record.result.value, codec.Raw)
         if journal.writer is None and not written:
             called = call if self._checked else self._first(call)
             return await journal.once(ctx, self.name, request, called, self.returns, self.composite)
@@ -184,7 +170,7 @@ class Step(Generic[P, R]):
 
         async def recorded(request: Arguments, ctx: Context) -> object:
             value = await call(request, ctx)
-            must_be(value, self.returns, self.name, ctx)
+            service.must_be(value, self.returns, self.name, ctx)
             data = self._data(form, value, ctx)
             live.append(value)
             return data
@@ -194,7 +180,7 @@ class Step(Generic[P, R]):
             return live[0] if live else form.revive(data)
         except ValueError as error:
             why = f"the result of {ctx.path} ({self.name}) does not fit its type any more: {error}"
-            raise JournalMismatch(why) from error
+            raise errors.JournalMismatch(why) from error
 
     def _first(
         self, call: Callable[[Arguments, Context], Awaitable[Any]]
@@ -203,7 +189,7 @@ class Step(Generic[P, R]):
             value = await call(request, ctx)
             try:
                 form = self._form
-            except ConfigurationError:  # it has no JSON, and needs none in memory
+            except errors.ConfigurationError:  # it has no JSON, and needs none in memory
                 form = None
             if form is not None:
                 self._data(form, value, ctx)
@@ -215,12 +201,12 @@ class Step(Generic[P, R]):
     def _data(self, form: Parameter, value: object, ctx: Context) -> object:
         try:
             return form.recorded(value)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{self.name} at {ctx.path}: {error}") from None
+        except errors.ConfigurationError as error:
+            raise errors.ConfigurationError(f"{self.name} at {ctx.path}: {error}") from None
 
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{self.name} acts once only, so it needs a record of its own: call it from the flow, not from the "
                 f"step at {ctx.path.rpartition('/')[0]}"
             )
@@ -249,11 +235,11 @@ class _Function:
 
     async def __call__(self, request: Arguments, ctx: Context, /) -> Any:
         step, frozen = self.step, ctx.frozen
-        if held():
-            await take_back(ctx.watch)
+        if clock.held():
+            await clock.take_back(ctx.watch)
         args = (ctx, *request.args) if step.takes_context else request.args
         if ctx.charges is None:  # a composite
-            ctx.state(Places, Places)
+            ctx.state(agent_call.Places, agent_call.Places)
         token = _set_ambient(ctx)
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
@@ -271,34 +257,26 @@ class _Function:
 # -- the decorator ---------------------------------------------------------------------------------------------------
 
 
-class _StepOf(Protocol):
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
-
-
-class _StepWithContext(Protocol):
-    def __call__(self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
-
-
 if TYPE_CHECKING:
 
-    @overload
+    @typing.overload
     def step(function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
-    @overload
+    @typing.overload
     def step(
         *,
         name: str | None = None,
-        effect: Effect = "repeatable",
+        effect: service.Effect = "repeatable",
         layers: Sequence[StepLayer] = (),
-        context: Literal[False] = False,
-    ) -> _StepOf: ...
-    @overload
+        context: typing.Literal[False] = False,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Step[P, R]]: ...
+    @typing.overload
     def step(
         *,
         name: str | None = None,
-        effect: Effect = "repeatable",
+        effect: service.Effect = "repeatable",
         layers: Sequence[StepLayer] = (),
-        context: Literal[True],
-    ) -> _StepWithContext: ...
+        context: typing.Literal[True],
+    ) -> Callable[[Callable[typing.Concatenate[Context, P], Coroutine[Any, Any, R]]], Step[P, R]]: ...
 
 
 @checked
@@ -307,7 +285,7 @@ def step(
     /,
     *,
     name: str | None = None,
-    effect: Effect = "repeatable",
+    effect: service.Effect = "repeatable",
     layers: Sequence[StepLayer] = (),
     context: bool = False,
 ) -> Any:
@@ -339,24 +317,26 @@ def step(
     def make(function: Callable[..., Any]) -> Step[..., Any]:
         title = name or str(getattr(function, "__name__", ""))
         if not inspect.iscoroutinefunction(function):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"a step is an async function: write async def {title}(...); got {function!r:.200}"
             )
         if not title.isidentifier() or title == "model":
-            raise ConfigurationError(f"the name of a step is an identifier other than 'model', got {title!r:.200}")
+            raise errors.ConfigurationError(
+                f"the name of a step is an identifier other than 'model', got {title!r:.200}"
+            )
         signature = inspect.signature(function)
         if signature.return_annotation is inspect.Signature.empty:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"the step {title} needs a return annotation, such as -> str or -> None: recorded results are decoded "
                 "as that type"
             )
         if "self" in signature.parameters:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"the step {title} is a method without its object, which cannot be recorded: write step(desk.{title})"
             )
         for number, parameter in enumerate(signature.parameters.values()):
             if (parameter.annotation in (Context, "Context")) != (context and not number):
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"the step {title} takes the Context with step(context=True), as its first parameter, ctx: Context"
                 )
         return Step(function, title, effect, layers, context)
