@@ -1,30 +1,21 @@
 """What a flow or a tool waits for: an answer, an event from outside, a time; each is recorded and used once."""
 
-import math
 from collections.abc import Coroutine, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from msgspec import Struct
-
-from ziggurat.calls import wait
-from ziggurat.calls.agent_call import inbox_of, place_of
-from ziggurat.calls.inbox import Sent
-from ziggurat.core.clock import Stopwatch, take_back
+from ziggurat.calls import agent_call, wait
+from ziggurat.core import clock, errors, settings
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, Denied, Timeout
 from ziggurat.core.log import logger
-from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, Seconds, checked
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import ToolCall
-from ziggurat.tools.decisions import Awaited, Question, awaited_in
+from ziggurat.tools import decisions
 from ziggurat.tools.guarded_call import frozen_in
 from ziggurat.tools.parameter import Parameter
-from ziggurat.tools.schema import form_of, shown_form
 from ziggurat.tools.validator import misfit_of_schema
 from ziggurat.tools.values import difference
 
@@ -36,66 +27,50 @@ NO_DEFAULT = object()
 """Says that nothing follows if no value comes in time."""
 
 
-class Asked(Struct, frozen=True, eq=False):
-    """The type of a value that a run waits for."""
-
-    parameter: Parameter
-    schema: dict[str, Any]
-
-    @classmethod
-    def of(cls, name: str, kind: Any) -> "Asked":
-        """Make it for a type, once for a class: a run that is continued asks all again that it has asked before."""
-        return _of_class(name, kind) if isinstance(kind, type) else _of_type(name, kind)
-
-    def plain(self, value: object, name: str) -> object:
-        try:
-            return self.parameter.recorded(value)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{name} does not fit: {error}") from error
-
-    def misfit(self, value: object) -> str | None:
-        try:
-            self.parameter.restore(value)
-        except ValueError as error:
-            return str(error)
-        return None
-
-    async def value(self, accepted: object, ctx: Context) -> Any:
-        """Return a value made of accepted JSON, the same each time; recorded where its type generates a part of it."""
-        value = self.parameter.restore(accepted)
-        if difference(value, self.parameter.restore(accepted)) is None:
-            return value
-
-        async def recorded(_: None, ctx: Context) -> object:
-            return self.parameter.recorded(value, accepted)
-
-        return self.parameter.revive(await ctx.at("value").once("value", None, recorded, returns=object))
+def _plain(asked: Parameter, value: object, name: str) -> object:
+    try:
+        return asked.recorded(value)
+    except errors.ConfigurationError as error:
+        raise errors.ConfigurationError(f"{name} does not fit: {error}") from error
 
 
-def _of_type(name: str, kind: Any) -> Asked:
-    return Asked(Parameter.of(name, kind, required=True), shown_form(form_of(kind), asked=True))
+def _misfit(asked: Parameter, value: object) -> str | None:
+    try:
+        asked.restore(value)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
-_of_class = lru_cache(128)(_of_type)
+async def _value(asked: Parameter, accepted: object, ctx: Context) -> Any:
+    """Return a value made of accepted JSON, the same each time; recorded where its type generates a part of it."""
+    value = asked.restore(accepted)
+    if difference(value, asked.restore(accepted)) is None:
+        return value
+
+    async def recorded(_: None, ctx: Context) -> object:
+        return asked.recorded(value, accepted)
+
+    return asked.revive(await ctx.at("value").once("value", None, recorded, returns=object))
 
 
 def _place_to_wait(name: str) -> Context:
     """Return the context of the next wait of this name, below the function that is running."""
     ambient = AMBIENT.get()
     if ambient is None or JOURNAL not in ambient.scope:
-        raise ConfigurationError(f"{name}() belongs into a flow, a tool or a hook of a run; here is none")
+        raise errors.ConfigurationError(f"{name}() belongs into a flow, a tool or a hook of a run; here is none")
     if ambient.charges is not None:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{ambient.path} is recorded as a whole, so it cannot wait: call {name}() in the flow, and pass on what "
             "comes of it"
         )
     frozen = frozen_in(ambient)
     if frozen is not None and frozen.effect == "once":
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{frozen.call.name} acts once only, and would be interrupted by its {name}(): wait before, in a tool of "
             "its own, or let a person approve the call"
         )
-    return place_of(ambient, name)
+    return agent_call.place_of(ambient, name)
 
 
 T = TypeVar("T")
@@ -124,15 +99,15 @@ if TYPE_CHECKING:
     ) -> Coroutine[Any, Any, T]: ...
 
 
-@checked
+@settings.checked
 async def ask(
-    question: NonEmptyText,
+    question: settings.NonEmptyText,
     answer: Any = str,
     *,
     choices: Sequence[Any] | None = None,
     default: Any = NO_DEFAULT,
-    expires: Seconds | None = None,
-    key: NonEmptyText | None = None,
+    expires: settings.Seconds | None = None,
+    key: settings.NonEmptyText | None = None,
 ) -> Any:
     """Ask a person, or a program, and wait for the answer, for days if need be; the run is suspended meanwhile.
 
@@ -162,37 +137,38 @@ async def ask(
         JournalMismatch: another question was answered here.
     """
     ctx = _place_to_wait("ask")
-    asked = Asked.of("answer", answer)
+    asked = Parameter.of_asked("answer", answer)
     schema = asked.schema
     if choices is not None:
         if not choices:
-            raise ConfigurationError(f"the question {question!r} has no choices, so nobody could answer it")
+            raise errors.ConfigurationError(f"the question {question!r} has no choices, so nobody could answer it")
         schema = {
-            "enum": [asked.plain(choice, f"the choice {choice!r} of the question {question!r}") for choice in choices]
+            "enum": [_plain(asked, choice, f"the choice {choice!r} of the question {question!r}") for choice in choices]
         }
-    plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the question {question!r}"),)
-    record = Question(question, schema, plain, key or "")
+    plain = () if default is NO_DEFAULT else (_plain(asked, default, f"the default of the question {question!r}"),)
+    record = decisions.Question(question, schema, plain, key or "")
     wrong = misfit_of_schema(schema, plain[0]) if plain else None
     if wrong is not None:
-        raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
+        raise errors.ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
     value = await _answer_to(record, ctx, expires)
-    wrong = asked.misfit(value)
+    wrong = _misfit(asked, value)
     if wrong is not None:
-        raise ConfigurationError(f"the answer {value!r:.200} to the question {question!r} does not fit: {wrong}")
-    return await asked.value(value, ctx)
+        raise errors.ConfigurationError(f"the answer {value!r:.200} to the question {question!r} does not fit: {wrong}")
+    return await _value(asked, value, ctx)
 
 
 async def ask_for_json(question: str, schema: dict[str, Any]) -> object:
-    return await _answer_to(Question(question, schema), _place_to_wait("ask"), None)
+    return await _answer_to(decisions.Question(question, schema), _place_to_wait("ask"), None)
 
 
-async def _answer_to(record: Question, ctx: Context, expires: float | None) -> object:
+async def _answer_to(record: decisions.Question, ctx: Context, expires: float | None) -> object:
     call = ToolCall("", "ask", canonical(record).decode())
     until = None if expires is None else ctx.clock.now() + expires
     decision = await wait.for_decision(wait.item_of(call, ctx, "question", reason=record.question, until=until), ctx)
     if isinstance(decision, Answer):
         return decision.value
-    raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")
+    reason = decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}"
+    raise errors.Denied(reason)
 
 
 if TYPE_CHECKING:
@@ -205,9 +181,13 @@ if TYPE_CHECKING:
     ) -> Coroutine[Any, Any, T]: ...
 
 
-@checked
+@settings.checked
 async def event(
-    name: NonEmptyText, value: Any = object, *, timeout: Seconds | None = None, default: Any = NO_DEFAULT
+    name: settings.NonEmptyText,
+    value: Any = object,
+    *,
+    timeout: settings.Seconds | None = None,
+    default: Any = NO_DEFAULT,
 ) -> Any:
     """Wait for an event that is sent to this run from outside, for days if need be; the run is suspended meanwhile.
 
@@ -233,46 +213,42 @@ async def event(
         ConfigurationError: nothing can wait here: outside of a run, in a step, or in a tool that acts once only.
     """
     ctx = _place_to_wait("event")
-    asked = Asked.of("value", value)
-    plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the event {name!r}"),)
-    call = ToolCall("", "event", canonical(Awaited(name, asked.schema, plain)).decode())
+    asked = Parameter.of_asked("value", value)
+    plain = () if default is NO_DEFAULT else (_plain(asked, default, f"the default of the event {name!r}"),)
+    call = ToolCall("", "event", canonical(decisions.Awaited(name, asked.schema, plain)).decode())
     until = None if timeout is None else ctx.clock.now() + timeout
     item = wait.item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
     decision = await wait.for_decision(item, ctx, lambda item: _arrived(item, name, asked, ctx))
     if isinstance(decision, Answer):
-        wrong = asked.misfit(decision.value)
+        wrong = _misfit(asked, decision.value)
         if wrong is not None:  # it fitted when it was taken
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{ctx.path}: the run has taken the event {name!r}, which does not fit its type any more: {wrong}; "
                 "resume the run with the code as it was"
             )
-        return await asked.value(decision.value, ctx)
-    raise Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
+        return await _value(asked, decision.value, ctx)
+    raise errors.Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
 
 
-async def _arrived(item: PendingItem, name: str, asked: Asked, ctx: Context) -> tuple[Decision, int] | None:
+async def _arrived(item: PendingItem, name: str, asked: Parameter, ctx: Context) -> tuple[Decision, int] | None:
     """Return the first event that fits and the number of its item, or what ends the wait; None if it goes on."""
-    inbox, now = inbox_of(ctx), ctx.clock.now()
+    inbox, now = agent_call.inbox_of(ctx), ctx.clock.now()
     for sent in await inbox.events(name, ctx.path):
         if item.until is not None and item.until <= sent.at <= now:  # not if it was sent by another clock
             continue
-        wrong = asked.misfit(sent.value)
+        wrong = _misfit(asked, sent.value)
         if wrong is None:
             inbox.take(sent, ctx.path)
             return Answer(sent.value), sent.number
-        await _warn(sent, name, wrong, ctx)
+        text = f"the event {name!r} that was sent to the run {ctx.run_id} as number {sent.number} does not fit: {wrong}"
+        logger.warning("%s", text)
+        if ctx.listens(Warned):
+            await ctx.emit(Warned(ctx.path, text))
     if item.until is None or now < item.until:
         return None
-    default = awaited_in(item.call).default
-    late = f"no event {name!r} was sent by {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    default = decisions.awaited_in(item.call).default
+    late = f"no event {name!r} was sent by {decisions.shown_time(item.until)}"
     return Answer(default[0]) if default else Deny(late), 0
-
-
-async def _warn(sent: Sent, name: str, wrong: str | None, ctx: Context) -> None:
-    text = f"the event {name!r} that was sent to the run {ctx.run_id} as number {sent.number} does not fit: {wrong}"
-    logger.warning("%s", text)
-    if ctx.listens(Warned):
-        await ctx.emit(Warned(ctx.path, text))
 
 
 _SHORT = 1.0
@@ -283,13 +259,13 @@ _LOOK = 600.0
 """Seconds after which a wait in the process looks at the clock, which may have been set, or the machine suspended."""
 
 
-@checked
+@settings.checked
 async def sleep(
     *,
-    seconds: NonNegativeSeconds | None = None,
-    minutes: NonNegativeSeconds | None = None,
-    hours: NonNegativeSeconds | None = None,
-    days: NonNegativeSeconds | None = None,
+    seconds: settings.NonNegativeSeconds | None = None,
+    minutes: settings.NonNegativeSeconds | None = None,
+    hours: settings.NonNegativeSeconds | None = None,
+    days: settings.NonNegativeSeconds | None = None,
     until: datetime | None = None,
 ) -> None:
     """Wait for a time, or until one, for months if need be; with a store, the run is suspended meanwhile.
@@ -317,17 +293,19 @@ async def sleep(
     """
     lengths = [(seconds, 1), (minutes, 60), (hours, 3600), (days, 86400)]
     if (until is None) == all(each is None for each, _ in lengths):
-        raise ConfigurationError("sleep() takes how long, as in sleep(days=3), or until=, a time; give one of them")
+        raise errors.ConfigurationError(
+            "sleep() takes how long, as in sleep(days=3), or until=, a time; give one of them"
+        )
     if until is not None and until.tzinfo is None:
-        raise ConfigurationError(f"until needs a time zone, such as datetime.now(UTC) has; got {until!r}")
+        raise errors.ConfigurationError(f"until needs a time zone, such as datetime.now(UTC) has; got {until!r}")
     ctx = _place_to_wait("sleep")
     length = sum(each * unit for each, unit in lengths if each is not None)
     at = ctx.clock.now() + length if until is None else until.timestamp()
     length_or_time = {"seconds": length} if until is None else {"until": until.isoformat()}
     try:
-        reason = f"until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        reason = f"until {decisions.shown_time(at)}"
     except (OverflowError, ValueError) as error:
-        raise ConfigurationError(f"sleep() ends before the year 10000, got {length:g} seconds") from error
+        raise errors.ConfigurationError(f"sleep() ends before the year 10000, got {length:g} seconds") from error
     item = wait.item_of(
         ToolCall("", "sleep", canonical(length_or_time).decode()), ctx, "timer", reason=reason, until=at
     )
@@ -337,14 +315,13 @@ async def sleep(
 async def _fired(item: PendingItem, ctx: Context) -> tuple[Decision, int] | None:
     """Return what ends a timer, None while it runs; wait for it where the run is not suspended meanwhile."""
     assert item.until is not None
-    clock = ctx.clock
-    longest = math.inf if journal_of(ctx).writer is None else _SHORT
-    left = item.until - clock.now()
+    longest = float("inf") if journal_of(ctx).writer is None else _SHORT
+    left = item.until - ctx.clock.now()
     if left > longest:
         return None
-    with (ctx.watch or Stopwatch(clock)).waiting():
+    with (ctx.watch or clock.Stopwatch(ctx.clock)).waiting():
         while 0 < left <= longest:
-            await clock.sleep(min(left, _LOOK))
-            left = item.until - clock.now()
-        await take_back(ctx.watch)
+            await ctx.clock.sleep(min(left, _LOOK))
+            left = item.until - ctx.clock.now()
+        await clock.take_back(ctx.watch)
     return None if left > 0 else (Answer(None), 0)  # the clock may have been set back meanwhile

@@ -46,6 +46,10 @@ def awaited_in(call: ToolCall) -> Awaited:
     return decode(call.arguments, Awaited)
 
 
+def shown_time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def expired(item: PendingItem, now: float) -> Decision | None:
     """Return the decision on what has waited too long: the default of a question, or a denial; None if it may wait."""
     if item.until is None or now < item.until or item.stage == "event":
@@ -53,8 +57,7 @@ def expired(item: PendingItem, now: float) -> Decision | None:
     if item.stage == "timer":
         return Answer(None)
     default = question_of(item.call).default if item.stage == "question" else ()
-    until = datetime.fromtimestamp(item.until, UTC)
-    return Answer(default[0]) if default else Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
+    return Answer(default[0]) if default else Deny(f"expired: nobody had decided by {shown_time(item.until)}")
 
 
 def fitting(item: PendingItem, decision: Decision, normalize: Normalize | None) -> Decision:

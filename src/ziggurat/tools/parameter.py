@@ -2,6 +2,7 @@
 
 import typing
 from collections.abc import Callable, Iterator, Mapping, Set
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -40,9 +41,9 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
     one_way: str | None = None
 
     @classmethod
-    def of(cls, name: str, annotation: object, *, required: bool) -> "Parameter":
+    def of(cls, name: str, annotation: object, *, required: bool, asked: bool = False) -> "Parameter":
         form = form_of(annotation)
-        schema = shown_form(form)
+        schema = shown_form(form, asked=asked)
         skeleton, parts = divide(annotation)
         whole = parts.get(skeleton)
         if whole is not None and whole.reader == "pydantic":
@@ -77,6 +78,11 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                 "is read: under the same name, and with a default if it is not written"
             )
         return parameter
+
+    @classmethod
+    def of_asked(cls, name: str, annotation: object) -> "Parameter":
+        """Make a parameter for a type of values that are asked for, such as of a person."""
+        return (_of_class if isinstance(annotation, type) else _of_asked)(name, annotation)
 
     def convert(self, value: object) -> object:
         """Convert one plain JSON value, repairing unambiguous mistakes."""
@@ -212,6 +218,13 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             except msgspec.ValidationError as first:
                 return explain(self.name, first, {key: each}, self.schema)
         return explain(self.name, error, value, self.schema)
+
+
+def _of_asked(name: str, annotation: object) -> Parameter:
+    return Parameter.of(name, annotation, required=True, asked=True)
+
+
+_of_class = lru_cache(128)(_of_asked)  # a run that is continued asks all again that it has asked before
 
 
 def _flat(schema: dict[str, object]) -> bool:
