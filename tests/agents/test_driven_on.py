@@ -10,8 +10,10 @@ import pytest
 from tests.agents.support import turns
 from tests.samples import amount, sample
 from tests.stores.places import PLACES
+from tests.stores.watched import WatchedStore
 from ziggurat import Agent
 from ziggurat.agents import Answer, Environment, RunHandle, runs_of
+from ziggurat.errors import StoreError
 from ziggurat.flows import Flow, ask, event, flow, gather, sleep
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
@@ -102,6 +104,71 @@ async def test_one_that_another_process_goes_on_with_is_followed(kind: str, tmp_
         assert (await other.result()).output == (await handle.result()).output == "7 no"
         await store.close()
         await elsewhere.close()
+
+
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("apart", [False, True])
+async def test_one_that_is_awaited_while_it_is_decided_on_goes_on(kind: str, apart: bool, tmp_path: Path) -> None:
+    """Whoever decides has the lease of the run for a moment, and drives nothing."""
+    place = PLACES[kind](tmp_path)
+    store = place()
+
+    def asking(store: Any) -> Flow[None, str]:
+        @flow(name="asking", store=store)
+        async def asking() -> str:
+            return await ask("Send it?")
+
+        return asking
+
+    for moment in range(1, 60):
+        reached, go_on, begun = asyncio.Event(), asyncio.Event(), list[int]()
+
+        async def hold(number: int, moment: int = moment, waits: Any = (reached, go_on), begun: Any = begun) -> None:
+            if begun and number == begun[0] + moment:
+                waits[0].set()
+                await waits[1].wait()
+
+        watched: Any = WatchedStore(place() if apart else store, hold)
+        handle = asking(store if apart else watched).start(run_id=f"r{moment}")
+        (item,) = (await handle.result()).pending
+        begun.append(watched.moments)
+        deciding = asyncio.ensure_future(asking(watched).attach(handle.id).decide({item.id: Answer("yes")}))
+        await asyncio.wait([deciding, asyncio.ensure_future(reached.wait())], return_when=asyncio.FIRST_COMPLETED)
+        result = asyncio.ensure_future(handle.result())
+        await turns(20)
+        go_on.set()
+        await deciding
+        run = await result
+        assert (run if run.has_final_answer else await handle.result()).output == "yes"
+        if apart:
+            await watched.inner.close()
+        if not reached.is_set():
+            break
+    assert moment > 5
+    await store.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_a_cancellation_that_could_not_be_read_is_read_again(kind: str, tmp_path: Path) -> None:
+    store: Any = PLACES[kind](tmp_path)()
+    read, failed = store.inbox, asyncio.Event()
+
+    async def inbox(log: str, after: int = 0) -> Any:
+        items = await read(log, after)
+        if items and not failed.is_set():
+            failed.set()
+            raise StoreError("the database is locked")
+        return items
+
+    store.inbox = inbox
+    handle = Agent(ScriptedModel([asyncio.Event()]), store=store, name="clerk").start("q", run_id="r")
+    assert await handle.recorded()
+    elsewhere = PLACES[kind](tmp_path)()
+    assert await Agent(ScriptedModel("Done."), store=elsewhere, name="clerk").attach("r").cancel()
+    assert (await handle.result()).stop == stops.Cancelled()
+    assert failed.is_set()
+    await store.close()
+    await elsewhere.close()
 
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))

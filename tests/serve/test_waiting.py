@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tests.serve.mcp.clients import LegacyClient, ModernClient
 from tests.serve.serving import TOKEN, Serving, serving
+from ziggurat.agents import Answer
 from ziggurat.agents.handle import RunHandle
 from ziggurat.flows import ask, event, flow, gather, sleep
 from ziggurat.journal.store import Store
@@ -153,6 +154,19 @@ async def test_a_run_goes_on_in_time_whatever_else_waits_for_a_person() -> None:
         await clock.advance(3600)
         [question] = [item for item in (await run.status()).pending if item.needs_decision]
         await server.post("/runs/r-1/decisions", {"decisions": [{"id": question.id, "action": "answer", "answer": 7}]})
+        await server.until("r-1", "end")
+        assert (await server.get("/runs/r-1"))["output"] == "Ada slept and said 7"
+
+
+async def test_a_run_goes_on_when_it_is_decided_on_beside_the_server() -> None:
+    clock = HandClock()
+    application = served(clock)
+    async with serving(application) as server:
+        await server.post("/runs", {"agent": "both", "prompt": PROMPT, "run_id": "r-1"}, 201)
+        run = await waiting_run(application, clock)
+        [question] = [item for item in (await run.status()).pending if item.needs_decision]
+        await run.decide({question.id: Answer(7)})
+        await clock.advance(3600)
         await server.until("r-1", "end")
         assert (await server.get("/runs/r-1"))["output"] == "Ada slept and said 7"
 

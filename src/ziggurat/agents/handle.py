@@ -96,24 +96,27 @@ class RunHandle(Generic[Out]):
     async def _drive(self, driving: Driving, *, again: bool) -> AgentRun:
         assert self._task is not None
         while True:
+            run: AgentRun | None = None
             try:
                 run = await self._drive_once(driving, again)
             except IN_PROGRESS:
                 if not again:
                     raise
-                return await self._follow()  # somebody else goes on with it
-            if driving.joined or not isinstance(run.stop, (stops.Suspended, stops.Continued)):
+            if run is not None and (driving.joined or not isinstance(run.stop, (stops.Suspended, stops.Continued))):
                 return run
             try:
-                if isinstance(run.stop, stops.Continued):
+                if run is not None and isinstance(run.stop, stops.Continued):
                     self._newest, self._seen = run.stop.run_id, 0
                 if self._at_once:  # it was cancelled when its last turn was over
                     raise asyncio.CancelledError
-                if run.pending and not _goes_on_by_itself(run):
+                if run is not None and run.pending and not _goes_on_by_itself(run):
                     info = await self._runs.find(self._newest)
                     self._count = 0 if info is None else info.count
                     return run
-                self._seen = await due(self._runs, self._newest, driving.clock, self._seen)
+                seen = await due(self._runs, self._newest, driving.clock, self._seen)
+                if seen is None:  # somebody else has gone on with it
+                    return await self._follow()
+                self._seen = seen
             except asyncio.CancelledError:
                 if not self._at_once:
                     raise

@@ -184,7 +184,7 @@ class RunControl:
         self._interruption: Interruption | None = None  # of what a redirect cancels
         self._driving: Interruption | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reading: asyncio.Future[None] | None = None  # held, or it could be collected
+        self._reading: asyncio.Future[bool] | None = None  # held, or it could be collected
         self._posted = False  # whether it was cancelled from elsewhere
 
     def follow(self, broadcast: EventBroadcast) -> None:
@@ -217,11 +217,14 @@ class RunControl:
         if self.broadcast is not None:  # else it is read when the run is opened
             await self.inbox(self.run_id, self.broadcast.journal).read()
 
-    async def read_posted(self) -> None:
+    async def read_posted(self) -> bool:
+        """Read what was posted, and return whether it could be read; else the next poll does."""
         try:
             await self.read()
-        except (ZigguratError, OSError) as error:  # it is read again when the run is continued
+        except (ZigguratError, OSError) as error:
             logger.warning("what was posted to the run %s cannot be read: %s", self.run_id, error)
+            return False
+        return True
 
     def posted(self) -> None:
         """Read the inbox soon, because something was posted in this process, by any thread."""

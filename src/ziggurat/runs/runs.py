@@ -1,9 +1,9 @@
 """Where runs are kept, and which of them are in progress in this process; without a store, by reference."""
 
 import asyncio
+import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Unpack
 from weakref import WeakValueDictionary
@@ -327,7 +327,7 @@ class Runs:
         """Yield the items of a run of this process, until it has ended and its leases are free."""
         driven = self._driven.get(run_id)
         broadcast = None if driven is None else driven.broadcast
-        async with aclosing(subscribe(journal, broadcast, after=after)) as items:
+        async with contextlib.aclosing(subscribe(journal, broadcast, after=after)) as items:
             async for item in items:
                 yield item
         await self.left(run_id, journal)
@@ -343,12 +343,18 @@ class Runs:
 
     async def _wait_for_change(self, run_id: str, condition: Callable[[], bool], seconds: float | None = None) -> None:
         """Wait until a run begins or ends to be in progress here, at most for some seconds, if a condition holds."""
+        with self.changes(run_id) as waiting:
+            if condition():  # otherwise it changed before we were registered
+                await asyncio.wait([waiting], timeout=seconds)
+
+    @contextlib.contextmanager
+    def changes(self, run_id: str) -> "Iterator[asyncio.Future[None]]":
+        """Yield what is done when a run begins or ends to be in progress here, or something is posted to it here."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         others = self._waiting.setdefault(run_id, [])
         others.append(waiting)
         try:
-            if condition():  # otherwise it changed before we were registered
-                await asyncio.wait([waiting], timeout=seconds)
+            yield waiting
         finally:
             others[:] = [other for other in others if other is not waiting]
             if not others and self._waiting.get(run_id) is others:

@@ -83,11 +83,9 @@ class DrivenRuns:
 
     async def _read_inboxes(self, logs: dict[str, str]) -> None:
         for log, last in (await self._store.arrived()).items():
-            run_id = logs.get(log)
-            run = None if run_id is None else self.runs.get(run_id)
-            if run is not None and run_id is not None and last > self._read.get(run_id, 0):
-                self._read[run_id] = last
-                await run.read_posted()
+            run = self.runs.get(logs.get(log, ""))
+            if run is not None and last > self._read.get(run.run_id, 0) and await run.read_posted():
+                self._read[run.run_id] = last
 
     async def _find_readers(self, logs: dict[str, str]) -> None:
         if self._live is None:

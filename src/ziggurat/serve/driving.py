@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -135,18 +136,17 @@ class Driver:
                 other.turns += driving.turns
                 driving.turns = []
                 return
-            else:
-                seen = await self._wait(task, driving, seen)
-            self._tasks[task] = driving.run_id
-            try:
-                run = await driving.agent.resume(driving.run_id, **driving.options)
-            except IN_PROGRESS:  # somebody else goes on with it
-                if not driving.turns:
-                    return
+            elif (last := await self._wait(task, driving, seen)) is None:  # somebody else has gone on with it
                 run = await driving.agent.attach(driving.run_id).result()
+                continue
+            else:
+                seen = last
+            self._tasks[task] = driving.run_id
+            with suppress(*IN_PROGRESS):
+                run = await driving.agent.resume(driving.run_id, **driving.options)
 
-    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, seen: int) -> int:
-        """Wait until a run can go on, without counting as one that is driven."""
+    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, seen: int) -> int | None:
+        """Wait until a run can go on, without counting as one that is driven; see `due`."""
         del self._tasks[task]
         self._waiting[driving.run_id] = task, driving
         try:
