@@ -49,8 +49,8 @@ async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
         page, price = await gather(fetch(url), ask_price(item))
 
     A part is a coroutine: of a step, an agent's ``run(...)``, or an async function of your own, whose steps then have
-    places below that of the part, such as ``crawl/gather/2/fetch``. If a part waits for a person, the others finish
-    first. Inside a step, and outside of a run, nothing of this is recorded.
+    places below that of the part, such as ``crawl/gather/2/fetch``. If a part waits for a person, an event or, with a
+    store, more than a second, the others finish first. In a step, and outside of a run, nothing of this is recorded.
 
     Args:
         parts: Started in this order.
