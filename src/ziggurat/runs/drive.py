@@ -131,10 +131,10 @@ async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -
 
 async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False, interrupted: bool = False) -> None:
     """Save the session of a run, and record its end: the run as a whole, unless it waits or its answer is recorded."""
-    if opening.writer is not None:
-        await opening.writer.close_anyway(run)
-    whole = None if answered or run.pending else run
     stop = stops.status_of(run.stop)
+    if opening.writer is not None:
+        await opening.writer.close_anyway(run, stop)
+    whole = None if answered or run.pending else run
     due = min((item.until for item in run.pending if item.until is not None), default=None)
     journal = opening.journal
     waits = journal.index.waits_of([item.id for item in run.pending]) if run.pending else None

@@ -57,7 +57,7 @@ class Opener:
         """Open a run that has an id or a session, unless there is one with this id, which is opened then."""
         session, run_id = options.session, options.run_id
         # In a session without its earlier turns: the same call again must find its run, though it has more by then.
-        fingerprint = codec.digest(request) if session is None else session_writer.request_digest(request, session)
+        fingerprint = codec.digest(request if session is None else [request.messages, session.id])
         while True:
             known = None if run_id is None else await self.runs.find(run_id)
             if known is not None:
@@ -142,8 +142,8 @@ class Opener:
         self, run_id: str, options: RunOptions, recovering: Recovering | None = None, forked: bool = False
     ) -> Opening:
         # The lease first: what is read before it, another process may still change.
-        claim = None if recovering is None else recovering.claim
-        journal = await self.runs.begin(run_id, self.runs.take(run_id, options.environment, claim))
+        epoch = None if recovering is None else recovering.claim.epoch
+        journal = await self.runs.begin(run_id, self.runs.take(run_id, options.environment, epoch))
         writer: session_writer.SessionWriter | None = None
         try:
             losses, given_up, alone = (0, False, False) if recovering is None else await recovering.attempt(journal)

@@ -2,51 +2,48 @@
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Unpack
 from weakref import WeakValueDictionary
 
+from ziggurat.core import codec, errors
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import as_type, decode, digest, encode
-from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
 from ziggurat.core.tasks import ring
-from ziggurat.journal.entries import Ended, JournalEntry, Opened
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogFilters, LogInfo, Store, run_log
+from ziggurat.journal.store import UNFINISHED, InboxItem, LogFilters, LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.message import Message
-from ziggurat.runs.control import RunControl, SubscribedItem, subscribe
+from ziggurat.runs import control
 from ziggurat.runs.options import Environment
 from ziggurat.stores.session_log import RunConditions
 
 _NONE = RunConditions()
 
 
-def conditions_of(opened: JournalEntry) -> RunConditions:
+def conditions_of(opened: entries.JournalEntry) -> RunConditions:
     """Return the conditions in the first entry of a run; a fork belongs to no session."""
-    if not isinstance(opened, Opened) or opened.terms is None:
+    if not isinstance(opened, entries.Opened) or opened.terms is None:
         return _NONE
-    conditions = as_type(opened.terms, RunConditions | None) or _NONE
+    conditions = codec.as_type(opened.terms, RunConditions | None) or _NONE
     return conditions if opened.forked is None else RunConditions(conditions.grants)
 
 
-def loaded_by(opened: Opened) -> Sequence[Message]:
+def loaded_by(opened: entries.Opened) -> Sequence[object]:
     """Return the messages of a request that are read from the session, which is in the same store as the run."""
     conditions = conditions_of(opened)
     if not conditions.loaded or conditions.elsewhere:
         return ()
-    return as_type(opened.request, AgentRequest).messages[: conditions.loaded]
+    return codec.as_type(opened.request, AgentRequest).messages[: conditions.loaded]
 
 
-def fingerprint_of(opened: Opened) -> str:
-    return digest(as_type(opened.request, AgentRequest))
+def fingerprint_of(opened: entries.Opened) -> str:
+    return codec.digest(codec.as_type(opened.request, AgentRequest))
 
 
-def labels_of(opened: JournalEntry) -> dict[str, Any]:
-    labels = opened.labels if isinstance(opened, Opened) else None
-    plain = decode(encode(labels), object)
+def labels_of(opened: entries.JournalEntry) -> dict[str, Any]:
+    labels = opened.labels if isinstance(opened, entries.Opened) else None
+    plain = codec.decode(codec.encode(labels), object)
     return plain if isinstance(plain, dict) else {}
 
 
@@ -69,9 +66,9 @@ class Runs:
 
     def __init__(self) -> None:
         self._in_progress: dict[str, LocalJournal | None] = {}  # None while a run is being opened or taken over
-        self._driven: dict[str, RunControl] = {}
+        self._driven: dict[str, control.RunControl] = {}
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
+        self._journals: dict[str, LocalJournal] = {}  # of the runs that can be continued, the oldest first
         self._fingerprints: dict[str, str] = {}
         self._inboxes: dict[str, list[InboxItem]] = {}
         self._keys: dict[str, set[str]] = {}  # of the items in each inbox
@@ -124,22 +121,22 @@ class Runs:
             if info is None or info.status in ("running", stop):
                 return None if journal.ended is None else journal
             if info == known:
-                raise JournalCorrupt(
+                raise errors.JournalCorrupt(
                     f"the run {run_id!r} has ended by its status, but not by its entries: its status was changed, or "
                     "its last entries are lost; restore the store from a backup"
                 )
             known = info  # it may have gone on between the two
 
-    async def entry(self, run_id: str, number: int) -> JournalEntry | None:
+    async def entry(self, run_id: str, number: int) -> entries.JournalEntry | None:
         """Return one entry of a run's record, from 1, without reading the others; None if there is none."""
-        entries = self._find(run_id).entries
-        return entries[number - 1] if 0 < number <= len(entries) else None
+        record = self._find(run_id).entries
+        return record[number - 1] if 0 < number <= len(record) else None
 
     async def plant(
         self,
         run_id: str,
         agent: str,
-        entries: Sequence[JournalEntry],
+        record: Sequence[entries.JournalEntry],
         *,
         fingerprint: str = "",
         due: float | None = None,
@@ -147,14 +144,14 @@ class Runs:
     ) -> None:
         """Create a run from existing entries; take it to continue."""
         journal = LocalJournal()
-        journal.take_over(entries)
+        journal.take_over(record)
         self._check_new(run_id)
         self._journals[run_id] = journal
 
     async def delete(self, run_id: str) -> bool:
         """Remove a run that nobody drives, with all that belongs to it; return whether there was one."""
         if run_id in self._in_progress:
-            raise RunInProgress(
+            raise errors.RunInProgress(
                 f"the run {run_id!r} is in progress; cancel it and wait for its end before it is deleted"
             )
         self._in_progress[run_id] = None
@@ -198,7 +195,7 @@ class Runs:
         """Return the items of a run's inbox numbered higher than `after`, in order; without data if it is forged."""
         return self._inboxes.get(run_id, [])[after:]
 
-    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
+    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[control.SubscribedItem, None]:
         """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
         return self._follow(run_id, self._find(run_id), after)
 
@@ -223,7 +220,7 @@ class Runs:
         """Have only this caller drive a run, which begins with `open` or `take`, until `leave`."""
         if run_id in self._in_progress:
             begins.close()
-            raise RunInProgress(f"the run {run_id!r} is already running; wait for its end, or choose another id")
+            raise errors.RunInProgress(f"the run {run_id!r} is already running; wait for its end, or choose another id")
         self._in_progress[run_id] = None
         try:
             journal = self._in_progress[run_id] = await begins
@@ -236,12 +233,12 @@ class Runs:
 
     async def open(
         self,
-        opened: Opened,
+        opened: entries.Opened,
         agent: str,
         fingerprint: str,
         screening: Screening,
         environment: Environment,
-        control: RunControl | None = None,
+        run: control.RunControl | None = None,
     ) -> LocalJournal:
         """Record the first entry of a new run; see `begin`."""
         run_id = opened.run_id
@@ -254,11 +251,12 @@ class Runs:
         return journal
 
     async def take(
-        self, run_id: str, environment: Environment, claim: Claim | None = None, known: LocalJournal | None = None
+        self, run_id: str, environment: Environment, epoch: int | None = None, known: LocalJournal | None = None
     ) -> LocalJournal:
         """Take over a run that stopped, or was claimed; see `begin`.
 
         Args:
+            epoch: That of its lease, if a worker has claimed it.
             known: The record as it was when it was last left here, which is returned if nothing was added since.
         """
         journal = self._find(run_id)
@@ -286,7 +284,7 @@ class Runs:
         if driven is not None:
             driven.withdrawn = True
 
-    def announce(self, run: RunControl) -> None:
+    def announce(self, run: control.RunControl) -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
         self._driven[run.run_id] = run
         if run.run_id in self._waiting:
@@ -298,14 +296,14 @@ class Runs:
             if mistaken and journal.is_new:
                 self._journals.pop(run_id, None)
             return
+        self._journals.pop(run_id, None)
         if ended is not None and ended.stop not in UNFINISHED:
-            self._journals.pop(run_id, None)
             self._drop(run_id)
             return
-        self._journals[run_id] = journal
-        self._journals.move_to_end(run_id)
+        self._journals[run_id] = journal  # as the newest
         while len(self._journals) > LIMIT:
-            oldest, _ = self._journals.popitem(last=False)
+            oldest = next(iter(self._journals))
+            del self._journals[oldest]
             self._drop(oldest)
 
     def _end(self, run_id: str) -> None:
@@ -323,11 +321,13 @@ class Runs:
         await self._wait_while(run_id, lambda: run_id in self._in_progress and run_id not in self._driven)
         return self._in_progress.get(run_id)
 
-    async def _follow(self, run_id: str, journal: LocalJournal, after: int) -> AsyncGenerator[SubscribedItem, None]:
+    async def _follow(
+        self, run_id: str, journal: LocalJournal, after: int
+    ) -> AsyncGenerator[control.SubscribedItem, None]:
         """Yield the items of a run of this process, until it has ended and its leases are free."""
         driven = self._driven.get(run_id)
         broadcast = None if driven is None else driven.broadcast
-        async with contextlib.aclosing(subscribe(journal, broadcast, after=after)) as items:
+        async with contextlib.aclosing(control.subscribe(journal, broadcast, after=after)) as items:
             async for item in items:
                 yield item
         await self.left(run_id, journal)
@@ -367,19 +367,19 @@ class Runs:
 
     def _check_new(self, run_id: str) -> None:
         if run_id in self._journals or self._in_progress.get(run_id) is not None:
-            raise RunExists(f"the run {run_id!r} exists; choose another id")
+            raise errors.RunExists(f"the run {run_id!r} exists; choose another id")
 
     def _find(self, run_id: str) -> LocalJournal:
         journal = self._in_progress.get(run_id) or self._journals.get(run_id)
         if journal is None:
-            raise RunNotFound(f"there is no run {run_id!r}; an agent without a store keeps no finished runs")
+            raise errors.RunNotFound(f"there is no run {run_id!r}; an agent without a store keeps no finished runs")
         return journal
 
     def _info(self, run_id: str, journal: LocalJournal) -> LogInfo:
         opened, ended = journal.entries[0], journal.entries[-1]
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, entries.Opened)
         fingerprint = self._fingerprints.get(run_id) or fingerprint_of(opened)
-        status = ended.stop if isinstance(ended, Ended) else "running"
+        status = ended.stop if isinstance(ended, entries.Ended) else "running"
         asks, count, labels = journal.index.asks, len(journal.entries), labels_of(opened)
         return LogInfo(run_log(run_id), "", fingerprint, opened.at, status, opened.at, count, asks=asks, labels=labels)
 

@@ -3,25 +3,24 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import Unpack
 from weakref import WeakKeyDictionary
 
+from ziggurat.core import errors
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import RunExists, StoreError, ZigguratError
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
-from ziggurat.journal.entries import Ended, JournalEntry, Opened, write_entry
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.rows import chain_of, known_run
-from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogFilters, LogInfo, Store, run_log
+from ziggurat.journal.store import InboxItem, LiveMessages, LogFilters, LogInfo, Store, run_log
 from ziggurat.journal.writer import LogWriter
+from ziggurat.runs import runs
 from ziggurat.runs.control import RunControl, SubscribedItem
 from ziggurat.runs.following import followed
 from ziggurat.runs.live import EventSender
 from ziggurat.runs.options import Environment
-from ziggurat.runs.runs import Runs, Screening, fingerprint_of, labels_of, loaded_by
-from ziggurat.stores.records import entry_at, read_record, record_rows
+from ziggurat.stores import records
 
 PERIOD = 0.2
 """Seconds between two polls of a store; a run that is shorter costs nothing."""
@@ -74,7 +73,7 @@ class DrivenRuns:
             logs = {run_log(run_id): run_id for run_id in self.runs}
             await self._read_inboxes(logs)
             await self._find_readers(logs)
-        except (ZigguratError, OSError) as error:  # the next poll may succeed
+        except (errors.ZigguratError, OSError) as error:  # the next poll may succeed
             logger.debug("what other processes want of the runs of this one is unknown: %s", error)
         finally:
             if self._polling is asyncio.current_task():  # otherwise the last run has ended meanwhile
@@ -105,7 +104,7 @@ class DrivenRuns:
         try:
             async with self._live.sending(run_log(run_id)) as send:
                 await sender.run(send)
-        except (ZigguratError, OSError) as error:
+        except (errors.ZigguratError, OSError) as error:
             logger.warning("the events of the run %s are not sent to other processes: %s", run_id, error)
 
     async def _stop_sending(self, run_id: str) -> None:
@@ -117,7 +116,7 @@ class DrivenRuns:
         task.cancel()
 
 
-class StoredRuns(Runs):
+class StoredRuns(runs.Runs):
     """The runs of one store, shared by the agents of this process."""
 
     keeps_ended = True
@@ -136,34 +135,35 @@ class StoredRuns(Runs):
     async def logs(self, limit: int, **filters: Unpack[LogFilters]) -> Sequence[LogInfo]:
         return await self.store.logs("run:", limit=limit, **filters)
 
-    async def entry(self, run_id: str, number: int) -> JournalEntry | None:
-        return await entry_at(self.store, run_log(run_id), number)
+    async def entry(self, run_id: str, number: int) -> entries.JournalEntry | None:
+        return await records.entry_at(self.store, run_log(run_id), number)
 
     async def open(
         self,
-        opened: Opened,
+        opened: entries.Opened,
         agent: str,
         fingerprint: str,
-        screening: Screening,
+        screening: runs.Screening,
         environment: Environment,
-        control: RunControl | None = None,
+        run: RunControl | None = None,
     ) -> LocalJournal:
         log = run_log(opened.run_id)
         journal = LocalJournal(clock=environment.clock)
         screening(journal)
         first = journal.screened(opened)
         writer = journal.writer = LogWriter(journal, self.store, log, 1, probe=environment.probe)
-        writer.conversations.begun = loaded_by(opened)
+        writer.conversations.begun = runs.loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
-        info = LogInfo(log, agent, fingerprint or fingerprint_of(opened), opened.at, due=0.0, labels=labels_of(first))
+        request, labels = fingerprint or runs.fingerprint_of(opened), runs.labels_of(first)
+        info = LogInfo(log, agent, request, opened.at, due=0.0, labels=labels)
 
         async def cancel(_: object) -> None:
             """Record that the run was cancelled while it was opened, so that nothing drives it."""
             journal.begin(first)
-            interrupted = control is None or not control.cancelled
+            interrupted = run is None or not run.cancelled
             try:
-                await journal.write(Ended("", "Cancelled", journal.watch.elapsed, interrupted=interrupted))
-            except StoreError as error:
+                await journal.write(entries.Ended("", "Cancelled", journal.watch.elapsed, interrupted=interrupted))
+            except errors.StoreError as error:
                 logger.warning("the end of a run that was cancelled could not be stored: %s", error)
                 await writer.release()
 
@@ -172,22 +172,20 @@ class StoredRuns(Runs):
         return journal
 
     async def take(
-        self, run_id: str, environment: Environment, claim: Claim | None = None, known: LocalJournal | None = None
+        self, run_id: str, environment: Environment, epoch: int | None = None, known: LocalJournal | None = None
     ) -> LocalJournal:
         log = run_log(run_id)
-        if claim is None:
-            epoch = await finished(self.store.lease(log), partial(self.store.release, log))
-        else:
-            epoch = claim.epoch
+        if epoch is None:
+            epoch = await finished(self.store.lease(log), lambda leased: self.store.release(log, leased))
         try:
             if known is not None and known.writer is not None:
                 last = await self.store.read(log, known.stable - 1)
                 if [row.digest for row in last] == [known.writer.digest]:  # it is made of all rows before
                     known.write_again(LogWriter(known, self.store, log, epoch, last, environment.probe))
                     return known
-            rows, entries, begun = await record_rows(self.store, log)
+            rows, record, begun = await records.record_rows(self.store, log)
             journal = LocalJournal(clock=environment.clock)
-            journal.take_over(entries)
+            journal.take_over(record)
             journal.writer = LogWriter(journal, self.store, log, epoch, rows, environment.probe)
             journal.writer.conversations.begun = begun
         except BaseException:
@@ -207,7 +205,7 @@ class StoredRuns(Runs):
     async def _withdraw(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
         unbegun = mistaken and journal.is_new and not journal.went_on
-        with suppress(StoreError):
+        with suppress(errors.StoreError):
             waiting = journal.settled(flush=journal.went_on)
             if waiting is not None:
                 await waiting
@@ -221,23 +219,23 @@ class StoredRuns(Runs):
         self,
         run_id: str,
         agent: str,
-        entries: Sequence[JournalEntry],
+        record: Sequence[entries.JournalEntry],
         *,
         fingerprint: str = "",
         due: float | None = None,
         priority: int = 0,
     ) -> None:
-        log, opened = run_log(run_id), entries[0]
-        assert isinstance(opened, Opened)
-        last = entries[-1] if isinstance(entries[-1], Ended) else None
+        log, opened = run_log(run_id), record[0]
+        assert isinstance(opened, entries.Opened)
+        last = record[-1] if isinstance(record[-1], entries.Ended) else None
         writer = LogWriter(LocalJournal(), self.store, log, 1)
-        rows, blobs = writer.rows_of([write_entry(entry) for entry in entries], last)
-        request, labels = fingerprint or fingerprint_of(opened), labels_of(opened)
+        rows, blobs = writer.rows_of([entries.write_entry(entry) for entry in record], last)
+        request, labels = fingerprint or runs.fingerprint_of(opened), runs.labels_of(opened)
         info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
         try:
             epoch = await self.store.create(info, rows, blobs)
-        except RunExists:
-            raise RunExists(f"the run {run_id!r} exists; choose another id") from None
+        except errors.RunExists:
+            raise errors.RunExists(f"the run {run_id!r} exists; choose another id") from None
         await self.store.release(log, epoch)
 
     async def _delete(self, run_id: str) -> bool:
@@ -260,7 +258,7 @@ class StoredRuns(Runs):
         return [chain.signed(log, item) for item in await self.store.inbox(log, after)]
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        return await read_record(self.store, run_id, clock)
+        return await records.read_record(self.store, run_id, clock)
 
     async def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         begun = False

@@ -1,15 +1,22 @@
-"""Waking: when a run that is suspended can go on."""
+"""Waking: what a suspended run waits for, and when it can go on."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 
+from ziggurat.core import errors
 from ziggurat.core.clock import Clock
 from ziggurat.core.tasks import first_of
 from ziggurat.journal.entries import Ended, Pending
-from ziggurat.journal.store import OPEN, InboxItem, LogInfo
-from ziggurat.messages.agent import PendingItem, recorded_item
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import OPEN, LogInfo
+from ziggurat.messages.agent import PendingItem, recorded_item, recorded_items
+from ziggurat.messages.message import ToolCall
 from ziggurat.messages.posted import PostedEvent, read_posted
+from ziggurat.messages.recorded import waiting_calls
 from ziggurat.runs.runs import Runs
-from ziggurat.tools.decisions import awaited_in
+from ziggurat.stores.session import SessionLease
+from ziggurat.tools.decisions import Normalize, awaited_in, expired
 
 POLL = 0.4
 """Seconds between two looks at a run that waits here, and to which other processes may post something."""
@@ -67,6 +74,44 @@ async def _names(runs: Runs, info: LogInfo) -> set[str]:
     return {awaited_in(item.call).event if item.stage == "event" else "" for item in alone}
 
 
-def _is_for_later(item: InboxItem, names: set[str]) -> bool:
-    content = read_posted(item.data)
-    return isinstance(content, PostedEvent) and content.name not in names
+def calls_that_wait(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[ToolCall]:
+    """Return the tool calls that wait, and those around what waits."""
+    calls = [item.call for item in pending if item.stage == "tool"]
+    return calls + waiting_calls(journal.entries, [item.path for item in pending])
+
+
+def waits_beside(
+    runs: Runs, lease: SessionLease, own_id: str, clock: Clock
+) -> Callable[[ToolCall, Normalize], Awaitable[bool]]:
+    """Return a function that finds out whether another run of a session waits with a call."""
+
+    async def waits(call: ToolCall, normalize: Normalize) -> bool:
+        for run_id, digests in [*lease.state.waiting.items()]:
+            if run_id != own_id and digests and await _waits_with(runs, run_id, digests, call, normalize, clock.now()):
+                return True
+        return False
+
+    return waits
+
+
+async def _waits_with(
+    runs: Runs, run_id: str, digests: Collection[str], call: ToolCall, normalize: Normalize, now: float
+) -> bool:
+    """Return whether a run waits with an equal call, as its session knows, or as its tool takes the arguments now."""
+    info = await runs.find(run_id)
+    if info is not None and info.status not in OPEN:
+        return False
+    try:
+        journal = await runs.read(run_id)
+    except (errors.RunNotFound, errors.JournalCorrupt):  # it is kept elsewhere, or damaged: the session knows best
+        return call.fingerprint() in digests
+    items = recorded_items(journal)
+    if items and all(expired(item, now) is not None for item in items):
+        return False
+    if call.fingerprint() in digests:
+        return True
+    for earlier in calls_that_wait(journal, items):
+        with suppress(errors.InvalidArguments):
+            if earlier.name == call.name and normalize(earlier).arguments == call.arguments:
+                return True
+    return False
