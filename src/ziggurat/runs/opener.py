@@ -62,7 +62,7 @@ class Opener:
             known = None if run_id is None else await self.runs.find(run_id)
             if known is not None:
                 self._check_same(known, fingerprint)
-                interrupted = known.status in ("running", "Suspended")
+                interrupted = known.status in store.OPEN
                 return await (self._continue if interrupted else self._open_ended)(known.id, options)
             new_id = options.fresh_id()
             # The session first: its lease orders the turns, and the run's request contains the turns before it.
