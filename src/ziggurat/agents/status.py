@@ -5,12 +5,12 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.errors import RunNotFound
+from ziggurat.journal.entries import labels_of
 from ziggurat.messages.agent import AgentStep, PendingItem, recorded_items, steps_of
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.runs.opener import Opener
-from ziggurat.runs.runs import labels_of
 
 
 class RunStatus(Struct, frozen=True):

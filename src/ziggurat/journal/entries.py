@@ -320,6 +320,13 @@ def fingerprint(request: object) -> str:
     return request.fingerprint() if hasattr(request, "fingerprint") else digest(request)
 
 
+def labels_of(opened: JournalEntry) -> dict[str, Any]:
+    """Return the labels in the first entry of a run, as plain values by name."""
+    labels = opened.labels if isinstance(opened, Opened) else None
+    plain = decode(encode(labels), object)
+    return plain if isinstance(plain, dict) else {}
+
+
 def write_entry(entry: JournalEntry) -> bytes:
     """Return an entry as one line of JSON; for an answered request only the fingerprint is written."""
     if isinstance(entry, (Result, Failure)) and not isinstance(entry.request, Raw):

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Unpack
 from weakref import WeakValueDictionary
 
 from ziggurat.core import codec, errors
@@ -39,12 +39,6 @@ def loaded_by(opened: entries.Opened) -> Sequence[object]:
 
 def fingerprint_of(opened: entries.Opened) -> str:
     return codec.digest(codec.as_type(opened.request, AgentRequest))
-
-
-def labels_of(opened: entries.JournalEntry) -> dict[str, Any]:
-    labels = opened.labels if isinstance(opened, entries.Opened) else None
-    plain = codec.decode(codec.encode(labels), object)
-    return plain if isinstance(plain, dict) else {}
 
 
 POLL = 1.0
@@ -216,7 +210,7 @@ class Runs:
             await self._wait_for_change(run_id, lambda: not self.is_in_progress(run_id), seconds)
         return self.is_in_progress(run_id)
 
-    async def begin(self, run_id: str, begins: Coroutine[Any, Any, LocalJournal]) -> LocalJournal:
+    async def begin(self, run_id: str, begins: Coroutine[object, object, LocalJournal]) -> LocalJournal:
         """Have only this caller drive a run, which begins with `open` or `take`, until `leave`."""
         if run_id in self._in_progress:
             begins.close()
@@ -380,7 +374,7 @@ class Runs:
         assert isinstance(opened, entries.Opened)
         fingerprint = self._fingerprints.get(run_id) or fingerprint_of(opened)
         status = ended.stop if isinstance(ended, entries.Ended) else "running"
-        asks, count, labels = journal.index.asks, len(journal.entries), labels_of(opened)
+        asks, count, labels = journal.index.asks, len(journal.entries), entries.labels_of(opened)
         return LogInfo(run_log(run_id), "", fingerprint, opened.at, status, opened.at, count, asks=asks, labels=labels)
 
 

@@ -154,7 +154,7 @@ class StoredRuns(runs.Runs):
         writer = journal.writer = LogWriter(journal, self.store, log, 1, probe=environment.probe)
         writer.conversations.begun = runs.loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
-        request, labels = fingerprint or runs.fingerprint_of(opened), runs.labels_of(first)
+        request, labels = fingerprint or runs.fingerprint_of(opened), entries.labels_of(first)
         info = LogInfo(log, agent, request, opened.at, due=0.0, labels=labels)
 
         async def cancel(_: object) -> None:
@@ -230,7 +230,7 @@ class StoredRuns(runs.Runs):
         last = record[-1] if isinstance(record[-1], entries.Ended) else None
         writer = LogWriter(LocalJournal(), self.store, log, 1)
         rows, blobs = writer.rows_of([entries.write_entry(entry) for entry in record], last)
-        request, labels = fingerprint or runs.fingerprint_of(opened), runs.labels_of(opened)
+        request, labels = fingerprint or runs.fingerprint_of(opened), entries.labels_of(opened)
         info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
         try:
             epoch = await self.store.create(info, rows, blobs)
