@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION
+from ziggurat.calls.admission import ADMISSION, Spending
 from ziggurat.core import errors
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.context import METER, RUN_ID, Context, Key, running
@@ -100,7 +100,7 @@ class AgentCall(Tally):
         self.agent: str = parts.name
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
-        self.budgets = ctx.scope.get(ADMISSION) or ()  # all that are in effect
+        self.budgets: tuple[Spending, ...] = ctx.scope.get(ADMISSION) or ()  # all that are in effect
         if self.budgets:
             self.ended: Sequence[set[str]] = [spending.so_far for spending in self.budgets]
         # The whole run uses this event loop, whichever thread calls into it.

@@ -23,7 +23,7 @@ from ziggurat.core.failures import usage_of
 from ziggurat.core.service import must_be, name_of
 from ziggurat.core.tasks import contained
 from ziggurat.journal import entries
-from ziggurat.journal.journal import journal_of
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages import events, usage
 from ziggurat.messages.agent import refuse
 from ziggurat.messages.conversation import Transcript, unrepeated
@@ -43,7 +43,7 @@ class ModelTries(Charges):
         self.name = name
         self.request: ModelRequest = request  # of the last try
         self.ctx = ctx  # of the call
-        self.journal = journal_of(ctx)
+        self.journal: LocalJournal = journal_of(ctx)
         self.reserved: Sequence[admission.Reservation] = ()
         self._open = 1  # the tries that were admitted and have not ended
         self._answers: list[usage.Usage] = []  # the usage of each

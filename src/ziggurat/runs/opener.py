@@ -36,7 +36,7 @@ class Opener:
         self.steerable = steerable
         self.name = name
         self.path: str = escaped(name)
-        self.deciding = Deciding(runs, agent, self._prepare)
+        self.deciding: Deciding = Deciding(runs, agent, self._prepare)
         self._agent = agent
         self._parts = parts
 
