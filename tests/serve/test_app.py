@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tests.serve.serving import TOKEN, serving
 from tests.wrong import wrong
-from ziggurat import Agent, ConfigurationError, Context, Key, Message, Middleware, ToolCall, tool
+from ziggurat import Agent, ConfigurationError, Context, Image, Key, Message, Middleware, ToolCall, tool
 from ziggurat.errors import StoreError
 from ziggurat.events import Delta, TextDelta
 from ziggurat.flows import ask, continue_as_new, flow
@@ -75,6 +75,33 @@ async def test_a_run_is_started_watched_and_read() -> None:
         await server.ended(forked["run_id"])
         rows = (await server.get(f"/diff?a=r-1&b={forked['run_id']}"))["rows"]
         assert {row["kind"] for row in rows} <= {"same", "changed"}
+
+
+async def test_each_call_of_a_run_can_be_read_by_its_number() -> None:
+    @tool
+    async def draw(what: str) -> Image:
+        """Draw something."""
+        return Image(what.encode(), media_type="image/png")
+
+    calls = [tool_call("draw", what="a cat"), tool_call("draw", what="a dog"), tool_call("ask_ben", input="go")]
+    inner = Agent(ScriptedModel(tool_call("draw", what="a cow"), "done"), name="ben", tools=[draw])
+    agent = Agent(
+        ScriptedModel(calls, "done"), name="ann", tools=[draw, inner.as_tool(name="ask_ben", description="Ask Ben.")]
+    )
+    async with serving(served(agent)) as server:
+        await server.post("/runs", {"agent": "ann", "prompt": "Draw.", "run_id": "r-1"}, 201)
+        await server.ended("r-1")
+        nodes = (await server.get("/runs/r-1/tree"))["nodes"]
+        assert len({str(node["number"]) for node in nodes}) == len(nodes)
+        drawn = []
+        for node in nodes:
+            call = await server.get(f"/runs/r-1/nodes/{node['number']}")
+            assert (call["path"], call["number"]) == (node["path"], node["number"])
+            if node["name"] == "draw":
+                drawn.append((call["arguments"]["what"], call["result"][0]["media_type"]))
+        assert sorted(drawn) == [(what, "image/png") for what in ("a cat", "a cow", "a dog")]
+        for wrong in ("abc", "-1", "0", "9999", "²"):
+            assert (await server.client.get(f"/runs/r-1/nodes/{wrong}")).status_code == 404
 
 
 @pytest.mark.parametrize("decision", ["approve", "deny", "modify"])

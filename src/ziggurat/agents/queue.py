@@ -38,8 +38,8 @@ def queue_of(store: object, agent: str) -> Queue:
         return cast("Queue", store)
     kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"
     raise ConfigurationError(
-        f"{kept}, which submit(), workers, schedules and recover() need: give {agent} one that has, as in "
-        "store='sqlite:///agents.db'"
+        f"{kept}, which submit(), workers, schedules and recover() need: make {agent} with one, as in "
+        "Agent(..., store='sqlite:///agents.db')"
     )
 
 

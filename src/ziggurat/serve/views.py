@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ziggurat.core.codec import Raw, as_error, as_type, decode, plain
-from ziggurat.core.errors import ConfigurationError, RunNotFound, described
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound, described
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
 from ziggurat.journal import entries as journal
 from ziggurat.messages.formatting import call_text
@@ -38,8 +38,13 @@ def _node_view(node: RunNode, began: float) -> View:
         "ended": None if node.ended is None else began + node.ended,
         "usage": node.usage,
         "text": node.text,
-        "number": node.number or f"{node.path.count('/')}-{node.path.rpartition('/')[2]}",
+        "number": _number(node),
     }
+
+
+def _number(node: RunNode) -> int | str:
+    """Return what identifies a node in an address: the number of its first entry, or its path if it has none."""
+    return node.number or node.path.replace("/", "~")
 
 
 def _began(entries: Iterable[journal.JournalEntry]) -> float:
@@ -47,13 +52,14 @@ def _began(entries: Iterable[journal.JournalEntry]) -> float:
 
 
 def call_view(entries: Sequence[journal.JournalEntry], number: str) -> View:
-    if not number.isdigit():
-        return {"number": number}
-    if not 0 < int(number) <= len(entries) or not entries[int(number) - 1].path:
+    at = int(number) - 1 if number.isascii() and number.isdigit() else -1
+    path = entries[at].path if 0 <= at < len(entries) else number.replace("~", "/")
+    node = next((node for node in run_tree(entries).nodes if path and node.path == path), None)
+    if node is None:
         raise RunNotFound(f"the run has no call with the number {number}")
-    path = entries[int(number) - 1].path
-    node = next(node for node in run_tree(entries).nodes if node.path == path)
     view = _node_view(node, _began(entries)) | {"messages": _prompt(entries, path)}
+    if is_tool_call(path) and (call := _call(entries, path)) is not None:
+        view["arguments"] = _json(call.arguments)
     for entry in (each for each in entries if each.path == path):
         if isinstance(entry, (journal.Entered, journal.Pending)):
             view["arguments"] = _data(entry.request)
@@ -75,8 +81,17 @@ def _result_view(entry: journal.Result) -> View:
         }
     if is_tool_call(entry.path):
         result = as_type(entry.value, ToolResult)
-        return {"error" if result.error is not None else "result": result.text}
+        content = result.content if isinstance(result.content, str) else [_part_view(part) for part in result.content]
+        return {"error" if result.error is not None else "result": content}
     return {"result": _data(entry.value)}
+
+
+def _call(entries: Sequence[journal.JournalEntry], path: str) -> ToolCall | None:
+    """Return the call for which a model has asked, as it is recorded with the reply; None if none has."""
+    agent, step, place = step_of(path)
+    calls = [call for each in recorded_steps(entries, agent)[1] if each.number == step for call in each.calls]
+    index = place.removeprefix("tool-").partition(":")[0]
+    return calls[int(index) - 1] if index.isdigit() and 0 < int(index) <= len(calls) else None
 
 
 def _prompt(entries: Sequence[journal.JournalEntry], path: str) -> list[View]:
@@ -107,6 +122,13 @@ def _part_view(part: Part) -> View:
     elif isinstance(part, ToolResult) and isinstance(part.content, str):
         view["text"] = part.content
     return view
+
+
+def _json(text: str) -> Any:
+    try:
+        return decode(text, object)
+    except JournalCorrupt:  # what a model has written need not be JSON
+        return text
 
 
 def _data(value: object) -> Any:

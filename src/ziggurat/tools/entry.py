@@ -113,7 +113,9 @@ def entry_of(each: Tool) -> ToolEntry:
             service = _as_function_tool(each) if convert is None else convert(each)
         spec = fact(service, SPEC)
         if spec is None:
-            raise ConfigurationError(f"{name_of(service)} is a method, which needs its instance: tools=[desk.pay]")
+            raise ConfigurationError(
+                f"{name_of(service)} is a method: give that of an instance, tools=[it.{name_of(service)}]"
+            )
     composite = fact(service, COMPOSITE)
     if not composite and not isinstance(innermost(service), FunctionTool):
         service = guard_call(service)

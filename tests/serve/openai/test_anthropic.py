@@ -11,7 +11,7 @@ from anthropic.types import MessageParam, ToolParam
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from ziggurat import Agent, Usage, tool
+from ziggurat import Agent, ModelRequest, Usage, tool
 from ziggurat.errors import ModelError
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import flow
@@ -166,6 +166,26 @@ WRONG: list[dict[str, Any]] = [
     {"extra_headers": {"Idempotency-Key": "../x"}},
     {"model": "add", "system": "Be brief."},
 ]
+
+
+async def test_the_tool_runner_of_the_sdk_runs_its_tools() -> None:
+    """It begins a thread of the server, and sends whole conversations where there are none."""
+
+    def reply(request: ModelRequest) -> Any:
+        if request.messages[-1].role == "tool":
+            return f"The tool said: {request.messages[-1].tool_results[0].text}"
+        return tool_call("weather", city="Rome")
+
+    @anthropic.beta_async_tool
+    async def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"sunny in {city}"
+
+    async with client_of(Agent(ScriptedModel(always=reply), name="desk")) as client:
+        asked: list[Any] = [{"role": "user", "content": "The weather?"}]
+        runner = client.beta.messages.tool_runner(model="desk", max_tokens=99, tools=[weather], messages=asked)
+        message: Any = await runner.until_done()
+        assert message.content[0].text == "The tool said: sunny in Rome"
 
 
 async def test_wrong_requests_are_refused_in_the_shape_of_anthropic() -> None:

@@ -24,6 +24,16 @@ from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.types import Json, ReplyHead, Wire
 from ziggurat.wires.writer import WRITERS
 
+_NO_THREADS = {
+    "type": "error",
+    "error": {
+        "type": "invalid_request_error",
+        "message": "there are no threads here: send the whole conversation",
+        "details": {"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
+    },
+}
+"""With this answer, the tool runner of Anthropic's SDK sends whole conversations."""
+
 
 class _ProviderRoutes:
     def __init__(self, agents: ServedAgents, live: LiveResponses) -> None:
@@ -57,6 +67,8 @@ class _ProviderRoutes:
             self._agents.admit()
             data = await request.body()
             body, content = read_request(data, wire)
+            if wire == "messages" and body.get("thread") is not None:
+                return Response(encode(_NO_THREADS), 400, {"x-should-retry": "false"}, "application/json")
             _check(body, wire)
             self._agents.agent(body["model"])
         except (ValueError, ZigguratError) as error:

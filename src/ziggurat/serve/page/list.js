@@ -56,7 +56,7 @@ function Search({ values }) {
     onChange=${(event) => set(name, event.target.value)}>
     <option value="">${label}: all</option>${options.map((each) => html`<option value=${each}>${visible(each)}</option>`)}</select>`;
   return html`<${Filters}>
-    <input type="search" class="grow" aria-label="Search in prompts, answers and ids" placeholder="Search   /" value=${values.search || ""} onInput=${later("search")} />
+    <input type="search" class="grow" aria-label="Search in prompts, labels and ids" placeholder="Search   /" value=${values.search || ""} onInput=${later("search")} />
     ${Choice({ name: "status", label: "Status", options: STATUSES })}
     ${Choice({ name: "agent", label: "Agent", options: (answer ? answer.agents : []).map((agent) => agent.name) })}
     <input aria-label="Label" placeholder="label:value" value=${values.label || ""} onInput=${later("label")} />
