@@ -8,7 +8,7 @@ from ziggurat.calls import agent_call, wait
 from ziggurat.core import clock, errors, settings
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.log import logger
+from ziggurat.core.event import warn_once
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
@@ -241,7 +241,7 @@ async def _arrived(item: PendingItem, name: str, asked: Parameter, ctx: Context)
             inbox.take(sent, ctx.path)
             return Answer(sent.value), sent.number
         text = f"the event {name!r} that was sent to the run {ctx.run_id} as number {sent.number} does not fit: {wrong}"
-        logger.warning("%s", text)
+        warn_once(text)
         if ctx.listens(Warned):
             await ctx.emit(Warned(ctx.path, text))
     if item.until is None or now < item.until:
