@@ -9,6 +9,7 @@ import pytest
 from tests.runs.test_pending import DB, _agent as agent_on
 from tests.samples import amount, sample
 from tests.stores.places import PLACES
+from tests.wrong import wrong
 from ziggurat import Agent, Approve
 from ziggurat.agents import Answer
 from ziggurat.errors import ConfigurationError
@@ -109,6 +110,9 @@ async def test_runs_that_wait_by_themselves_are_not_read(kind: str, tmp_path: Pa
     assert await pending(store, kinds=["tool"]) == {}
     with pytest.raises(ConfigurationError, match="next"):
         await pending(store, after="asks")
+    for kinds in (["tool", "quest"], "question"):
+        with pytest.raises(ConfigurationError, match="question"):
+            await desk.pending(kinds=wrong(kinds))
     await store.close()
 
 

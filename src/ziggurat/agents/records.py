@@ -70,7 +70,7 @@ class RunRecords(Generic[Out]):
             limit: The largest number of runs.
 
         Raises:
-            ConfigurationError: `after` is not the `next` of a page.
+            ConfigurationError: a kind is unknown, or `after` is not the `next` of a page.
         """
         from ziggurat.stores.waiting import pending_runs
 

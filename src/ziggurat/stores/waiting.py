@@ -6,7 +6,7 @@ from typing import Literal
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.log import logger
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import PositiveInt, checked, meant_by
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import OPEN, LogInfo, Store
 from ziggurat.messages.agent import PendingItem, recorded_items
@@ -15,6 +15,8 @@ from ziggurat.stores.records import read_record
 
 Kinds = Collection[Literal["tool", "model", "question"]]
 """Kinds of what waits for a person: a call of a tool, a call of a model, a question of a flow or a tool."""
+
+_KINDS = ("tool", "model", "question")
 
 Find = Callable[[tuple[float, str], int], Awaitable[Sequence[LogInfo]]]
 """Returns the runs that ask something, after one of them, and at most so many."""
@@ -61,7 +63,7 @@ async def pending(
         limit: The largest number of runs.
 
     Raises:
-        ConfigurationError: `after` is not the `next` of a page.
+        ConfigurationError: a kind is unknown, or `after` is not the `next` of a page.
     """
     store = shared(store)
 
@@ -79,6 +81,8 @@ async def pending_runs(
     limit: int,
 ) -> PendingRuns:
     """Return a page of what waits for people; see `pending`."""
+    for unknown in sorted({*(kinds or ())}.difference(_KINDS)):
+        raise ConfigurationError(f"{unknown!r} is none of the kinds {', '.join(_KINDS)}{meant_by(unknown, {*_KINDS})}")
     waiting, place = PendingRuns(), _place_of(after)
     while infos := await find(place, limit):
         for info in infos:
