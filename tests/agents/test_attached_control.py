@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+from tests.agents.support import assert_sendable
 from tests.samples import sample
 from tests.stores.places import PLACES, QUEUES, stores
-from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Denied, Deny, ModelRequest, tool
+from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Context, Denied, Deny, Key, ModelRequest, tool
 from ziggurat.agents import Steerable
 from ziggurat.errors import AlreadyDecided, RunNotFound
 from ziggurat.flows import flow
 from ziggurat.journal import Store
 from ziggurat.messages import assistant, stops
 from ziggurat.models import ScriptedModel
+from ziggurat.stores import Session
 from ziggurat.tools import tool_call
+
+DB: Key[str] = Key("db")
 
 
 class Desk:
@@ -127,6 +131,56 @@ async def test_a_run_that_waits_is_due_when_it_is_cancelled(kind: str, session: 
         (item,) = before.pending
         resumed = await one.resume("r", {item.id: Approve()})
         assert (resumed.text, resumed.observations) == ("done", ("seen", "paid"))
+
+
+@pytest.mark.parametrize("session", [False, True])
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
+async def test_a_run_that_cannot_go_on_is_cancelled_with_what_it_has_done(
+    kind: str, session: bool, tmp_path: Path
+) -> None:
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        desk = Desk()
+        options: Any = {"session": "s"} if session else {}
+        replies = ("not a number", tool_call("look"), tool_call("pay"))
+        before = await desk.agent(here, *replies, output=int).run("Go", run_id="r", **options)
+
+        def needs(ctx: Context) -> str:
+            return ctx.scope[DB]
+
+        other = desk.agent(elsewhere, tool_call("final_answer", value=7), output=int, instructions=needs)
+        (item,) = before.pending
+        await other.decide("r", {item.id: Approve()})
+        assert isinstance((await other.recover()).errors["r"], ConfigurationError)
+        assert await other.attach("r").cancel()
+        run = (await other.recover()).runs["r"]
+        assert (run.stop, run.pending, run.observations) == (stops.Cancelled(), (), ("seen",))
+        assert (run.usage, run.usage_by_model) == (before.usage, before.usage_by_model)
+        assert (run.model_calls, run.tool_calls) == (before.model_calls, before.tool_calls)
+        assert_sendable(run.messages)
+        assert (await other.attach("r").result()).messages == run.messages
+        assert (await desk.agent(here, *replies, output=int).replay("r")).messages == run.messages
+        if session:
+            assert [*run.messages] == await Session("s", here).get_messages()
+        resumed = await other.resume("r", deps={DB: "d"})
+        assert (resumed.output, "paid" in resumed.observations) == (7, True)
+
+
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
+async def test_a_flow_that_cannot_go_on_is_cancelled_without_its_code(kind: str, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path, 1) as (store,):
+        begun = list[int]()
+
+        @flow(store=store)
+        async def order(ctx: Context) -> str:
+            begun.append(1)
+            return ctx.scope[DB]
+
+        await order.submit(run_id="r")
+        assert isinstance((await order.recover()).errors["r"], ConfigurationError)
+        assert await order.attach("r").cancel()
+        assert (await order.recover()).runs["r"].stop == stops.Cancelled()
+        assert (len(begun), await order.attach("r").cancel()) == (1, False)
+        assert (await order.resume("r", deps={DB: "d"})).output == "d"
 
 
 @pytest.mark.parametrize("kind", sample(QUEUES, 2))

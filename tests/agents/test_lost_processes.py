@@ -13,6 +13,7 @@ from tests.stores.places import QUEUES, stores
 from tests.stores.server import schema
 from ziggurat import Agent, ConfigurationError, Context, Key, ModelRequest, ModelResponse, tool
 from ziggurat.agents import Environment
+from ziggurat.flows import flow, step
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
 from ziggurat.messages import assistant, stops
@@ -156,6 +157,52 @@ async def test_after_the_limit_nothing_is_called() -> None:
     for task in lost.tasks:
         task.cancel()
     await asyncio.gather(*lost.tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize("place", ["the body", "after a step", "the instructions"])
+async def test_a_run_that_is_lost_outside_a_call_is_given_up_and_its_code_is_not_run(place: str) -> None:
+    clock, entered = HandClock(), list[asyncio.Event]()
+    first = InMemoryStore(clock=clock)
+
+    @step
+    async def count() -> int:
+        return 1
+
+    async def lose(*arguments: object) -> str:
+        if place == "after a step":
+            await count()
+        entered[-1].set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def process() -> Any:
+        store = InMemoryStore(shared=first, clock=clock)
+        entered.append(asyncio.Event())
+        if place == "the instructions":
+            return Agent(ScriptedModel("done"), store=store, instructions=lose, name="job")
+
+        @flow(store=store, name="job")
+        async def job() -> str:
+            return await lose()
+
+        return job
+
+    await process().submit(*(["go"] if place == "the instructions" else []), run_id="r")
+    tasks = []
+    for _ in range(3):
+        tasks.append(asyncio.create_task(process().recover()))
+        await entered[-1].wait()
+        await clock.advance(31)  # its lease lapses
+    last = process()
+    run = (await last.recover()).runs["r"]
+    assert isinstance(run.stop, stops.Failed)
+    assert (run.stop.kind, entered[-1].is_set()) == ("ProcessLost", False)
+    assert ("count" in str(run.error)) == (place == "after a step"), "it says how far it had come"
+    assert (await last.attach("r").result()).stop == run.stop
+    assert not (await last.recover()).runs
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.mark.parametrize(("poisons", "attempts"), sample([(1, 3), (2, 3), (3, 2), (1, 1)], 2))

@@ -305,7 +305,7 @@ class MailboxFull(JournalError):
 
 
 class ProcessLost(JournalError):
-    """A run has lost its process several times in a row before it could make this call; `resume` tries again."""
+    """A run has lost its process several times in a row at the same place; `resume` tries again."""
 
 
 class StoreError(JournalError):

@@ -69,10 +69,8 @@ class LocalJournal(RunRecord):
         self.refusing = self.replaying
         self.strict: bool = strict or mode == "replay"
         self.mismatch: errors.JournalMismatch | None = None  # of code that does not fit the record
-        self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self._given: set[str] = set()  # the ids of what was decided when it was opened
-        self._losses = 0  # how often the run's process was lost, if that was too often
         self._errors: dict[int, tuple[BaseException, str, entries.Failure | None]] = {}  # where; of which entry
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -227,22 +225,12 @@ class LocalJournal(RunRecord):
             raise self.mismatch
         if self.failed is not None:
             raise self.failed
-        if self._losses:
-            raise errors.ProcessLost(
-                f"the run's process was lost {self._losses} times in a row before it had an answer at {path} ({what}); "
-                "resume the run to try again"
-            )
-        if self.cancelled or (self.incomplete and not self.goes_on_after(path)):
+        if self.incomplete and not self.goes_on_after(path):
             raise errors.RecordEnds("Cancelled")
         if self.mode == "replay":
             if self.breaks_off_at(path, *_CUT_OFF):
                 raise errors.RecordEnds(self.last_stop)
             raise NotRecorded(f"replay came to {path} ({what}), which is not in the record")
-
-    def refuse_calls(self, losses: int) -> None:
-        """Make no live call any more: the run's process was lost too often in a row."""
-        self._losses = losses
-        self.refusing: bool = True
 
     # -- failures ------------------------------------------------------------------------------------------------
 

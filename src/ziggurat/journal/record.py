@@ -57,6 +57,12 @@ class RunRecord:
         """The last entry that ended the run, also if it was continued; None if there is none."""
         return next((entry for entry in reversed(self.entries) if isinstance(entry, Ended)), None)
 
+    @property
+    def ended_unentered(self) -> bool:
+        """Whether the run last ended as it was continued, before its agent was entered."""
+        ends = [number for number, entry in enumerate(self.entries) if isinstance(entry, Ended)]
+        return bool(ends) and isinstance(self.entries[ends[-1] - 1], Opened)
+
     def is_current(self, tried: Tried, /) -> bool:
         """Return whether the call of a recorded try has not been made again since: the try did not end the run."""
         record = self.find(tried.path)

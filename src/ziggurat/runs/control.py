@@ -174,6 +174,7 @@ class RunControl:
         self.arriving: set[asyncio.Future[bool]] = set()  # what is being posted, and the run takes in before it ends
         self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled: bool = False
+        self.stopped = False  # whether what was posted has cancelled it
         self.withdrawn = False  # whether it stops, when its task is cancelled, as if its process had ended
         self.broadcast: EventBroadcast | None = None
         self.whole: list[tuple[tuple[Message, ...], ...]] = []  # messages as they are posted from here, and as they are
@@ -185,15 +186,12 @@ class RunControl:
         self._driving: Interruption | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading: asyncio.Future[bool] | None = None  # held, or it could be collected
-        self._posted = False  # whether it was cancelled from elsewhere
 
     def follow(self, broadcast: EventBroadcast) -> None:
         """Have the run, which this task drives from now on, reached by those who read or control it, until `end`."""
         broadcast.readers, self.broadcast = self.readers, broadcast
         self._loop = asyncio.get_running_loop()
         self._driving = Interruption()
-        if self._posted:  # it was cancelled before it was continued
-            broadcast.journal.cancelled = broadcast.journal.refusing = True
 
     def events(self) -> AsyncGenerator[SubscribedItem, None]:
         """Return the items of the run from its start, and its other events from now on; read them when it is opened."""
@@ -287,7 +285,7 @@ class RunControl:
         if isinstance(posted, PostedCancel) and posted.entries < end:
             return False
         if at_once:
-            self._posted = self.cancelled = True
+            self.stopped = self.cancelled = True
             if self._driving is not None:
                 self._driving.interrupt()
         else:

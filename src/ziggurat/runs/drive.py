@@ -14,7 +14,7 @@ from ziggurat.core.context import JOURNAL, Context, Scope
 from ziggurat.core.event import SILENCE
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import contained, finished
-from ziggurat.journal.entries import Ended, Entered
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
@@ -22,6 +22,7 @@ from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.opening import Opening
 from ziggurat.runs.options import RunOptions
+from ziggurat.runs.recorded_run import recorded_run
 from ziggurat.runs.runs import conditions_of
 
 
@@ -52,7 +53,7 @@ async def drive(
         if journal.replaying and (end := journal.last_end) is not None and end.run is not None:
             run = _replayed_end(None, run, journal, opening.path)
         run = run if writer is None else await writer.close(run)
-        waiting = journal.append(Ended("", stops.status_of(run.stop), journal.watch.elapsed))
+        waiting = journal.append(entries.Ended("", stops.status_of(run.stop), journal.watch.elapsed))
         if waiting is not None:
             await finished(waiting)
     except _NOT_RECORDED as error:
@@ -139,7 +140,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     journal = opening.journal
     waits = journal.index.waits_of([item.id for item in run.pending]) if run.pending else None
     interrupted = interrupted and stop == "Cancelled"
-    await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
+    await journal.write(entries.Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
 
 
 async def _answer(agent: enter.AgentService, name: str, opening: Opening) -> AgentRun:
@@ -163,7 +164,7 @@ async def _answer(agent: enter.AgentService, name: str, opening: Opening) -> Age
     return await enter.enter(agent, opening.request, ctx)
 
 
-def _check_text(agent: enter.AgentService, run_id: str, entered: Entered | None) -> None:
+def _check_text(agent: enter.AgentService, run_id: str, entered: entries.Entered | None) -> None:
     """Raise RunExists if an agent whose answers are text had a type for them when it was entered."""
     was = "text" if entered is None else as_type(entered.setup, dict[str, str]).get("output", "text")
     if was != "text" and enter.parts_of(agent).setup().get("output") == "text":
@@ -188,7 +189,8 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
         journal.diverged(path, "stop", repr(recorded.stop), repr(run.stop))
     # more may be on record than the replay knows: of where it was cut off, or of an agent below that failed
     known = min(len(recorded.messages), len(run.messages))
-    journal.diverged(path, "conversation", digest(recorded.messages[:known]), digest(run.messages[:known]))
+    if not journal.ended_unentered:  # else it was read from its record, where not every message is
+        journal.diverged(path, "conversation", digest(recorded.messages[:known]), digest(run.messages[:known]))
     return recorded
 
 
@@ -216,10 +218,10 @@ def log_raised(error: BaseException, run_id: str) -> None:
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     stop, run = stops.stop_of(error), errors.fact_of(error, "partial", AgentRun)
-    if opening.journal.cancelled and isinstance(stop, stops.Suspended):
+    if error is opening.over and isinstance(stop, stops.Suspended):
         stop = stops.Cancelled()
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
-        run = empty_run(name, opening.request, stop)
+        run = recorded_run(opening.journal, opening.path, empty_run(name, opening.request, stop))
     session = run.session or conditions_of(opening.journal.entries[0]).session
     cause = failures.Cause.of(error) if isinstance(stop, stops.Failed) else None
     return replace(run, stop=stop, id=opening.run_id, agent=name, session=session, cause=cause)

@@ -146,7 +146,7 @@ class Opener:
         journal = await self.runs.begin(run_id, self.runs.take(run_id, options.environment, epoch))
         writer: session_writer.SessionWriter | None = None
         try:
-            losses, given_up, alone = (0, False, False) if recovering is None else await recovering.attempt(journal)
+            losses, lost, alone = (0, None, False) if recovering is None else await recovering.attempt(journal)
             journal.strict, journal.is_new = options.strict, forked
             request = self._prepare(journal, run_id)
             conditions = conditions_of(journal.entries[0])
@@ -166,9 +166,6 @@ class Opener:
             decided = await inbox.decide(options.decisions or {}, clock.now(), self._agent)
             journal.reopen(run_id, clock.now(), decided, losses, alone)
             if recovering is not None:
-                if given_up:
-                    # A call that kills its process would kill each worker in turn: the run fails there instead.
-                    journal.refuse_calls(losses)
                 recorded = journal.settled(flush=True)  # so that this attempt counts, whatever becomes of it
                 if recorded is not None:
                     await recorded
@@ -183,6 +180,7 @@ class Opener:
                 grants=conditions.grants,
                 writer=writer,
                 effects=effects,
+                lost=lost,
             )
         except BaseException as error:
             if writer is not None:

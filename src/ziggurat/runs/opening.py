@@ -8,6 +8,7 @@ from msgspec import Struct
 from ziggurat.calls.agent_call import INBOX
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, Scope
+from ziggurat.core.errors import ProcessLost, RecordEnds
 from ziggurat.core.event import Emit, Listeners
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import AgentRequest
@@ -34,6 +35,7 @@ class Opening(Struct, eq=False):
     writer: SessionWriter | None = None
     control: RunControl | None = None
     ended: bool = False  # whether it is answered from its record
+    over: BaseException | None = None  # with which it ends before its agent is entered
     mistaken: bool = False
 
     @classmethod
@@ -50,6 +52,7 @@ class Opening(Struct, eq=False):
         grants: Iterable[str] | None = None,
         writer: SessionWriter | None = None,
         effects: ForkEffects | None = None,
+        lost: ProcessLost | None = None,
         ended: bool = False,
     ) -> Self:
         """Return an open run of the agent at a path; without `runs`, nothing is recorded, and nobody can reach it."""
@@ -78,11 +81,16 @@ class Opening(Struct, eq=False):
         ctx = Context(path, emit, journal.watch, Scope(scope))
         if not ended and (APPROVALS in scope or GRANTS in scope):
             rules_hold(ctx)
-        return cls(run_id, request, path, emit, ctx, journal, runs, writer, control, ended)
+        over = RecordEnds("Cancelled") if control is not None and control.stopped else lost
+        if over is not None and (record := journal.find(path)) is not None and record.result is not None:
+            over = None  # it has its answer
+        return cls(run_id, request, path, emit, ctx, journal, runs, writer, control, ended, over)
 
     def take_context(self) -> Context:
-        """Return the first context of the run, to be used once: it is not held here, so that it is freed."""
-        ctx, self.ctx = self.ctx, None
+        """Return the first context of the run, to be used once, or raise that the run is over before."""
+        if self.over is not None:  # what stands before a call could kill each process in turn, or be a mistake
+            raise self.over
+        ctx, self.ctx = self.ctx, None  # it is not held here, so that it is freed
         assert ctx is not None
         return ctx
 
