@@ -231,6 +231,21 @@ class Timeout(ServiceError, TimeoutError):
         self.seconds = seconds
 
 
+_LIMITED = "_limited"  # the attribute of a Timeout with the path of the call whose time was limited
+
+
+def timed_out(path: str, seconds: float) -> Timeout:
+    """Return the error of a call at a path that is over its limit."""
+    error = Timeout(f"{path} timed out after {seconds:g} s", seconds=seconds)
+    attach(error, _LIMITED, path)
+    return error
+
+
+def is_limit_of(error: BaseException, path: str) -> bool:
+    """Return whether an error says that the call at a path is over its own limit, not one below it."""
+    return fact_of(error, _LIMITED, str) == path
+
+
 class LimitExceeded(ServiceError):
     """A call was refused because it would exceed a limit.
 
@@ -391,6 +406,19 @@ def attach(error: BaseException, name: str, value: object) -> None:
     """Set an attribute of an error, also if its class is frozen, but not if it is a property; never raise."""
     with suppress(BaseException):  # as above
         BaseException.__setattr__(error, name, value)
+
+
+_DECIDED = "_decided"  # the attribute of an error with which a decided wait ends, each time that the run goes on
+
+
+def as_decided(error: F, text: str) -> F:
+    """Mark an error as the end of a decided wait, with a text that says of which, and return it."""
+    attach(cast("BaseException", error), _DECIDED, text)
+    return error
+
+
+def decided_text(error: BaseException) -> str | None:
+    return fact_of(error, _DECIDED, str)
 
 
 def described(error: BaseException) -> str:

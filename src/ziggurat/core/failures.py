@@ -198,27 +198,38 @@ def without_own_frames(error: BaseException) -> None:
 
 
 class Cause:
-    """The error that ended a run: its type, where it was raised, and, in the process where it was, the error itself."""
+    """The error that ended a run: its type, where it was raised, and, in the process where it was, the error itself.
 
-    __slots__ = ("error", "kind", "place")
+    Attributes:
+        text: What has happened, if the stop of the run does not say it.
+        decided: Whether a wait was decided so, which stays: the run ends there again when it is resumed.
+    """
 
-    def __init__(self, kind: str, place: str = "", error: BaseException | None = None) -> None:
+    __slots__ = ("decided", "error", "kind", "place", "text")
+
+    def __init__(
+        self, kind: str, place: str = "", error: BaseException | None = None, text: str = "", *, decided: bool = False
+    ) -> None:
         self.kind: str = kind
         self.place: str = place
         self.error: BaseException | None = error
+        self.text: str = text
+        self.decided: bool = decided
 
     @classmethod
-    def of(cls, error: BaseException) -> "Cause":
-        return cls(type_name_of(error), place_of(error), error)
+    def of(cls, error: BaseException, text: str = "", *, decided: bool = False) -> "Cause":
+        return cls(type_name_of(error), place_of(error), error, text, decided=decided)
 
     def to_json(self) -> object:
-        return {"type": self.kind, "place": self.place}
+        more = {"text": self.text, "decided": self.decided} if self.text else {}
+        return {"type": self.kind, "place": self.place, **more}
 
     @classmethod
     def from_json(cls, value: object) -> "Cause":
         if not isinstance(value, dict):
             raise ValueError(f"not the cause of a failure: {value!r:.100}")
-        return cls(str(value.get("type", "")), str(value.get("place", "")))
+        text, decided = str(value.get("text", "")), value.get("decided") is True
+        return cls(str(value.get("type", "")), str(value.get("place", "")), None, text, decided=decided)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cause) and (self.kind, self.place) == (other.kind, other.place)

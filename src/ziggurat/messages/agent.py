@@ -185,7 +185,8 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
         seconds: Its duration, without waiting for people.
         past: The original messages, if the conversation was rewritten (compacted) during the run, else None.
         session: The id of the session that stores the conversation, empty if there is none.
-        cause: The error that ended the run, if it failed.
+        cause: The error that ended the run, if it failed, or if its stop does not say all: with which event or step it
+            timed out, which question was denied.
         replayed: Whether it was answered from its record: it had ended before, and nothing was called or spent now.
         usage_by_model: The usage by the name of the model, or of another service with usage, such as an embedder.
     """
@@ -226,16 +227,20 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
 
         For an error that the user's code raised, it has the error's type and place.
         """
-        stop = self.stop
+        stop, cause = self.stop, self.cause
+        if isinstance(stop, (*_WELL, stops.Suspended)):
+            return None
+        place = f" (at {cause.place})" if cause is not None and cause.place else ""
         if isinstance(stop, stops.Failed):
-            place = "" if self.cause is None else self.cause.place
-            return (f"{stop.kind}: {stop.error} (at {place})" if place else stop.error) + self._way_on
-        return None if isinstance(stop, (*_WELL, stops.Suspended)) else f"{stops.error_of(stop)}{self._way_on}"
+            return (f"{stop.kind}: {stop.error}{place}" if place else stop.error) + self._way_on
+        told = "" if cause is None or not cause.text else f"{cause.text}{place}"
+        return (told or str(stops.error_of(stop))) + self._way_on
 
     @property
     def _way_on(self) -> str:
         """How to go on with a run that had ended before, and was asked for again."""
-        known = self.replayed and isinstance(self.stop, _CONTINUABLE)
+        decided = self.cause is not None and self.cause.decided  # it would end there again
+        known = self.replayed and not decided and isinstance(self.stop, _CONTINUABLE)
         return f"; it ended so before: resume({self.id!r}) goes on, and another run_id begins anew" if known else ""
 
     @property
@@ -295,6 +300,8 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
             called = ("tool", "model")
             waits = ", ".join(f"for {it.call.name}" if it.stage in called else it.reason for it in self.pending)
             error.args = (f"the run is suspended, see run.pending: it waits {waits}; go on with resume()",)
+        elif self.cause is not None and self.cause.text:
+            error.args = (self.cause.text,)
         elif self._way_on:
             error.add_note(self._way_on[2:])
         error.partial, error.__cause__ = self, None if self.cause is None else self.cause.error
@@ -392,7 +399,7 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
         """Return a table of the steps for a notebook; nothing in it is active, whatever a model or a tool wrote."""
         from ziggurat.messages import formatting
 
-        heading = f"{self.agent or 'run'}: {formatting.stop_text(self.stop)} · {self.figures}"
+        heading = f"{self.agent or 'run'}: {formatting.end_text(self)} · {self.figures}"
         return formatting.run_html(heading, self.trace(), self._shown(1000))
 
     def _shown(self, width: int) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.visible import visible
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentStep
+from ziggurat.messages.agent import AgentRun, AgentStep
 from ziggurat.messages.message import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 
@@ -92,6 +92,12 @@ _WITHOUT_DETAILS = {
     stops.Suspended: "Suspended: it waits",
     stops.Cancelled: "Cancelled",
 }
+
+
+def end_text(run: AgentRun) -> str:
+    """Return why a run has ended, such as which wait in it was over."""
+    told = "" if run.cause is None else run.cause.text
+    return f"{stops.status_of(run.stop)}: {told}" if told else stop_text(run.stop)
 
 
 def stop_text(stop: stops.Stop) -> str:

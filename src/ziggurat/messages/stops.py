@@ -59,13 +59,13 @@ class BudgetExceeded(_Stop, frozen=True):
 
 
 class TimedOut(_Stop, frozen=True, tag="Timeout"):
-    """The run used up its time."""
+    """The run used up its time, or a wait or call in it did: that has the run's `cause`, and is in `error`."""
 
     seconds: float
 
 
 class ModelCallDenied(_Stop, frozen=True, tag="Denied"):
-    """A person or policy denied a model call."""
+    """A person or policy denied a model call, or what else a flow needed, such as the answer to a question."""
 
     reason: str
 

@@ -11,7 +11,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.visible import visible
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, Modify
-from ziggurat.messages.formatting import call_text, duration, plural, result_text, round_in, shortened, stop_text
+from ziggurat.messages.formatting import call_text, duration, end_text, plural, result_text, round_in, shortened
 from ziggurat.messages.message import TextDelta, ThinkingDelta, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.screen import LiveLine, Screen
@@ -180,7 +180,7 @@ class ConsoleView:
         run = event.run
         figures = run.figures
         if self._depth(event.path):
-            stopped = "" if isinstance(run.stop, stops.Completed) else f"{stop_text(run.stop)} · "
+            stopped = "" if isinstance(run.stop, stops.Completed) else f"{end_text(run)} · "
             own = self._agents.get(event.path, "agent")
             name = own if run.agent in ("", own) else f"{own} ({run.agent})"  # a team, and who answered in it
             self._line(event.path, (f"{name}: {stopped}{figures}", "dim"))
@@ -193,14 +193,14 @@ class ConsoleView:
 
     def _end(self, run: AgentRun, figures: str) -> None:
         if isinstance(run.stop, _FINE):
-            why = "" if isinstance(run.stop, stops.Completed) else f"{stop_text(run.stop)} · "
+            why = "" if isinstance(run.stop, stops.Completed) else f"{end_text(run)} · "
             self.screen.line(("✓ ", "green"), (why + figures, "dim"))
             return
         mark, style = ("✗", "bold red") if isinstance(run.stop, stops.Failed) else ("■", "bold yellow")
         if isinstance(run.stop, stops.Suspended):
             mark = "‖"
         if self._reasons:
-            self.screen.line((f"{mark} {stop_text(run.stop)}", style))
+            self.screen.line((f"{mark} {end_text(run)}", style))
             self.screen.line((figures, "dim"), indent=_INDENT)
         else:
             self.screen.line((f"{mark} ", style), (figures, "dim"))

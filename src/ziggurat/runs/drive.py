@@ -223,8 +223,19 @@ def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
         run = recorded_run(opening.journal, opening.path, empty_run(name, opening.request, stop))
     session = run.session or conditions_of(opening.journal.entries[0]).session
-    cause = failures.Cause.of(error) if isinstance(stop, stops.Failed) else None
-    return replace(run, stop=stop, id=opening.run_id, agent=name, session=session, cause=cause)
+    return replace(
+        run, stop=stop, id=opening.run_id, agent=name, session=session, cause=_cause_of(error, stop, opening.path)
+    )
+
+
+def _cause_of(error: BaseException, stop: stops.Stop, path: str) -> failures.Cause | None:
+    """Return the cause of a failed run, and of one whose stop does not say what was over, or denied."""
+    if isinstance(stop, stops.Failed):
+        return failures.Cause.of(error)
+    decided = errors.decided_text(error)
+    if decided is None and not (isinstance(stop, stops.TimedOut) and not errors.is_limit_of(error, path)):
+        return None
+    return failures.Cause.of(error, decided or errors.text_of(error), decided=decided is not None)
 
 
 async def drive_gated(
