@@ -225,6 +225,22 @@ def test_choices_and_defaults_are_of_the_type_of_the_answer(arguments: dict[str,
         asking.run_sync()
 
 
+async def test_a_person_at_the_terminal_is_shown_what_fits_and_may_say_yes_or_no() -> None:
+    @flow(store=InMemoryStore())
+    async def asking() -> tuple[bool, bool, bool, Address]:
+        return await ask("Go?", bool), await ask("And?", bool), await ask("Or?", bool), await ask("Where?", Address)
+
+    run = await asking.run()
+    typed = iter(["perhaps", "Yes", "n", "true", '{"number": 3}', '{"city": "Ur", "number": 3}'])
+    said: list[str] = []
+    while run.pending:
+        run = await asking.resume(run.id, ask_decisions(asking, run, lambda _: next(typed), said.append))
+    assert run.output == (True, False, True, Address("Ur", 3))
+    assert said[:2] == ["Go?", "  true or false"]
+    assert "city, number" in said[-2]
+    assert "city: missing" in said[-1]
+
+
 async def test_a_person_at_the_terminal_is_asked_until_the_answer_fits() -> None:
     @flow(store=InMemoryStore())
     async def asking() -> list[str]:

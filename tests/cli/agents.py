@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from ziggurat import Agent, Approvals, Context, Message, ModelRequest, ModelResponse, ToolCall, Usage, tool
 from ziggurat.errors import ModelError
-from ziggurat.flows import ask
+from ziggurat.flows import ask, event, flow, gather, step
 from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
 from ziggurat.plans import Graph, StateGraph, append
 from ziggurat.tools import calculator, tool_call
@@ -133,3 +134,28 @@ def _review() -> StateGraph[Notes]:
 
 
 review = _review()
+
+
+@flow
+async def refund(order: str) -> str:
+    agreed, who = await ask(f"Refund {order}?", bool), await ask("Who?", choices=["ann", "ben"])
+    return f"{agreed} {who} {await ask('Where?', City)}"
+
+
+@flow
+async def hurried(order: str) -> int:
+    return await event("paid", int, timeout=0.001)
+
+
+released = threading.Event()
+
+
+@step(effect="none")
+async def work() -> str:
+    await asyncio.to_thread(released.wait, 60)
+    return "worked"
+
+
+@flow
+async def beside(order: str) -> list[Any]:
+    return list(await gather(ask("Go on?", bool), work()))

@@ -79,7 +79,7 @@ def test_attach_writes_the_answer_or_what_the_run_waits_for(ziggurat: Command, u
     _run(url, tool_call("pay"))
     waits = ziggurat("attach", "r-1", "--store", url)
     assert (waits.code, waits.out) == (3, "")
-    assert "suspended: it waits pay()" in waits.err
+    assert "suspended: it waits for 1 decision: pay()" in waits.err
     assert "ziggurat approve r-1" in waits.err
     assert ziggurat("inject", "r-1", "--redirect", "Leave it.", "--store", url).code == 0
     assert _run(url, "left", resume=True).text == "left"

@@ -2,13 +2,18 @@
 
 import asyncio
 import os
+import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cli import agents
 from tests.cli.conftest import AGENTS, Command, listed
-from ziggurat import Agent
+from ziggurat import Agent, AgentRun
+from ziggurat.events import ApprovalRequested
 from ziggurat.models import PROVIDERS, ScriptedModel
-from ziggurat.stores import connect
+from ziggurat.stores import SqliteStore, connect
 
 
 def test_a_run_that_waits_says_how_to_go_on_and_does(kept: Command) -> None:
@@ -172,3 +177,80 @@ def test_a_run_that_was_broken_off_is_named(kept: Command, options: tuple[str, .
     assert ended.err.splitlines()[-2:] == [
         "ziggurat: interrupted", f"ziggurat: to continue it: ziggurat resume {run['id']}",
     ]  # fmt: skip
+
+
+def _submitted(kept: Command, name: str) -> str:
+    spec = f"{AGENTS}:{name}"
+    kept("submit", spec, "o-1", "--run-id", name)
+    kept("recover", spec)
+    return spec
+
+
+def test_questions_are_answered_without_a_terminal_as_the_hints_say(kept: Command) -> None:
+    spec = _submitted(kept, "refund")
+    command = f"ziggurat approve refund --agent {spec} --answer JSON_OR_TEXT"
+    assert "approve refund --agent FILE.PY:NAME --answer JSON_OR_TEXT" in kept("attach", "refund").err
+    asked = kept("approve", "refund", "--agent", spec)
+    assert (asked.code, "true or false" in asked.err, command in asked.err) == (2, True, True)
+    for wrong, told in (("--answer=maybe", "boolean"), ("--modify={}", command), ("--happened=x", command)):
+        refused = kept("approve", "refund", "--agent", spec, wrong)
+        assert (refused.code, told in refused.err) == (2, True), wrong
+    went = kept("approve", "refund", "--agent", spec, "--answer", "true", "-q")
+    assert (went.code, command in went.err) == (3, True)
+    assert "'ann', 'ben'" in kept("approve", "refund", "--agent", spec, "--answer", "cem").err
+    assert kept("approve", "refund", "--agent", spec, "--answer", "ben", "-q").code == 3
+    assert "name, people" in kept("approve", "refund", "--agent", spec).err
+    assert "people: missing" in kept("approve", "refund", "--agent", spec, "--answer", '{"name": "Rome"}').err
+    went = kept("approve", "refund", "--agent", spec, "--answer", '{"name": "Rome", "people": 3}', "-q")
+    assert (went.code, went.out) == (0, "True ben City(name='Rome', people=3)\n")
+
+
+def test_a_call_is_no_question(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:deciding", "x")
+    refused = kept("approve", listed(kept)[0]["id"], "--answer", "yes")
+    assert (refused.code, "no question" in refused.err) == (2, True)
+
+
+def test_a_denied_question_says_which_and_no_way_on_that_ends_there_again(kept: Command) -> None:
+    spec = _submitted(kept, "refund")
+    denied = kept("approve", "refund", "--agent", spec, "--deny", "not today", "-q")
+    for ended in (denied, kept("resume", "refund", "--agent", spec, "-q"), kept("attach", "refund")):
+        assert ended.code == 1
+        assert "the question 'Refund o-1?' was denied: not today" in ended.err
+        assert "model" not in ended.err.replace("0 model calls", "").lower()
+        assert "to continue it" not in ended.err
+
+
+def test_a_wait_that_is_over_is_not_the_time_of_the_run(kept: Command) -> None:
+    spec = _submitted(kept, "hurried")
+    ended = kept("resume", "hurried", "--agent", spec, "-q")
+    assert ended.code == 1
+    assert "no event 'paid' was sent by" in ended.err
+    assert "agents.py" in ended.err
+    assert "--timeout" not in ended.err
+    assert "to continue it" not in ended.err
+
+
+def test_a_decision_on_a_run_that_is_driven_is_left_to_its_driver(kept: Command, tmp_path: Path) -> None:
+    async def drive() -> AgentRun[Any]:
+        store = SqliteStore(tmp_path / "runs.db")
+        handle = agents.beside.with_store(store).start("o-1", run_id="beside")
+        async for item in handle.events():
+            if isinstance(item.what, ApprovalRequested):
+                asked.set()
+        run = await handle.result()
+        await store.close()
+        return run
+
+    runs: list[AgentRun[Any]] = []
+    asked = threading.Event()
+    driver = threading.Thread(target=lambda: runs.append(asyncio.run(drive())))
+    driver.start()
+    assert asked.wait(60)
+    command = ("approve", "beside", "--agent", f"{AGENTS}:beside", "--answer")
+    decided = kept(*command, "true")
+    other = kept(*command, "false")
+    agents.released.set()
+    driver.join()
+    assert (decided.code, "the process that drives the run beside goes on with it" in decided.err) == (0, True)
+    assert (other.code, "decided" in other.err) == (2, True)

@@ -214,7 +214,15 @@ def rebuild(run: str, overrides: AgentOptions, store: str | None) -> StoredRun:
         info, journal = stores.load_run(run, store)
         options = options_for(info.id, journal, overrides)
         agent = agent_of(options, store)
-    return StoredRun(info.id, agent, journal, options, stores.where_kept(agent.store, overrides.agent, store))
+    where = with_agent(stores.where_kept(agent.store, overrides.agent, store), journal, overrides.agent)
+    return StoredRun(info.id, agent, journal, options, where)
+
+
+def with_agent(where: str | None, journal: LocalJournal, spec: str | None = None) -> str | None:
+    """Return the options with which another command finds a run, with its agent where its record does not say it."""
+    if where is None or " --agent " in where or (spec is None and options_in(journal) is not None):
+        return where
+    return f"{where} --agent {'FILE.PY:NAME' if spec is None else terminal.shell_word(spec)}"
 
 
 async def _read_or_close(agent: Runnable, run: str) -> tuple[LogInfo, LocalJournal]:

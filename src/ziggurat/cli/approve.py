@@ -108,26 +108,50 @@ def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> 
 
 
 def _ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
-    """Ask the question of a flow or a tool until the answer fits; no answer refuses it.
-
-    An answer is JSON; what is not JSON is text.
-    """
-    question = question_of(item.call)
-    say(visible_line(question.question))
-    if choices := question.answer.get("enum"):
-        say(f"  one of: {', '.join(visible_line(str(choice)) for choice in choices)}")
+    """Ask the question of a flow or a tool until the answer fits; no answer refuses it."""
+    say(visible_line(item.reason))
+    if expected := _expected(item):
+        say(f"  {expected}")
     while text := (ask("answer: ") or "").strip():
-        readings: list[object] = [text]
-        with suppress(ValueError):
-            readings.insert(0, json.loads(text))
-        wrong = ""
-        for reading in readings:
-            try:
-                return fitting(item, Answer(reading), None)
-            except InvalidArguments as error:
-                wrong = str(error)
-        say(visible_line(wrong))
+        try:
+            return _answer_in(text, item)
+        except InvalidArguments as error:
+            say(visible_line(str(error)))
     return Deny(_NO)
+
+
+def _answer_in(text: str, item: PendingItem) -> Decision:
+    """Return the answer to a question that a text is as JSON, as a yes or no, or else as text.
+
+    Raises:
+        InvalidArguments: none of these fits.
+    """
+    readings: list[object] = [text]
+    with suppress(ValueError):
+        readings.insert(0, json.loads(text))
+    if question_of(item.call).answer.get("type") == "boolean" and text.lower() in ("y", "yes", "n", "no"):
+        readings.insert(0, text.lower() in ("y", "yes"))
+    misfits: list[InvalidArguments] = []
+    for reading in readings:
+        try:
+            return fitting(item, Answer(reading), None)
+        except InvalidArguments as error:
+            misfits.append(error)
+    raise misfits[0]
+
+
+def _expected(item: PendingItem) -> str:
+    """Return what a question takes, if that is one of several values or an object; else it is empty."""
+    schema = question_of(item.call).answer
+    if choices := schema.get("enum"):
+        return f"one of: {', '.join(visible_line(str(choice)) for choice in choices)}"
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    form = schema.get("$defs", {}).get(name, schema)
+    if fields := form.get("properties"):
+        needed = form.get("required", ())
+        shown = (f"{each}{'' if each in needed else ' (optional)'}" for each in fields)
+        return visible_line(f"a JSON object with {', '.join(shown)}")
+    return "true or false" if form.get("type") == "boolean" else ""
 
 
 def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
@@ -158,7 +182,7 @@ def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> st
 # -- a decision that a command states --------------------------------------------------------------------------------
 
 
-def select(items: list[PendingItem], run_id: str, item: str | None) -> PendingItem:
+def select(items: list[PendingItem], run_id: str, item: str | None, where: str) -> PendingItem:
     """Return the call that a command decides on: the only one, or that whose id begins as given."""
     if not items:
         raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
@@ -170,22 +194,24 @@ def select(items: list[PendingItem], run_id: str, item: str | None) -> PendingIt
     listed = "\n".join(f"  {visible_line(each.id)}  {call_text(each.call)}" for each in items)
     lack = f"no call, or more than one, begins with {item!r}" if item else f"{plural(len(items), 'call')} wait"
     raise ConfigurationError(
-        f"{lack}; name one of them, as in ziggurat approve {shell_word(run_id)} {shell_word(items[0].id)}:\n{listed}"
+        f"{lack}; name one of them, as in ziggurat approve {shell_word(run_id)} {shell_word(items[0].id)}{where}:\n"
+        f"{listed}"
     )
 
 
-def stated_decision(item: PendingItem, run_id: str, way: str, text: str) -> Decision:
-    """Return the option that was given as a decision that is valid for a call; approval without one."""
+def stated_decision(item: PendingItem, command: str, way: str, text: str) -> Decision:
+    """Return the option that was given as a decision that is valid for a call; approval without one.
+
+    Args:
+        command: The one that decides on this call, for hints.
+    """
     if way == "--deny":
         return Deny(text.strip() or _NO)
-    name, command = visible_line(item.call.name), f"ziggurat approve {shell_word(run_id)}"
+    name = visible_line(item.call.name)
     if item.stage == "question":
-        if by_hand():
-            return _ask_answer(item, read_line, write)
-        raise ConfigurationError(
-            f"{visible_line(item.reason)!r} is a question: answer it at a terminal, with {command}, or with decide() "
-            "in a program"
-        )
+        return _stated_answer(item, command, way, text)
+    if way == "--answer":
+        raise ConfigurationError(f"{name} is a call and no question: {command} lets it run, --deny REASON does not")
     if not item.interrupted and way in ("--happened", "--did-not-happen"):
         raise ConfigurationError(
             f"{name} was not started yet, so {way} does not apply: {command} lets it run, --deny REASON does not"
@@ -207,3 +233,20 @@ def stated_decision(item: PendingItem, run_id: str, way: str, text: str) -> Deci
         return Modify(canonical(text, item.call.name))
     except InvalidArguments as error:
         raise ConfigurationError(f"--modify: {error}; nothing was recorded, and the call still waits") from error
+
+
+def _stated_answer(item: PendingItem, command: str, way: str, text: str) -> Decision:
+    question, expected = visible_line(item.reason), _expected(item)
+    if way == "--answer":
+        try:
+            return _answer_in(text, item)
+        except InvalidArguments as error:
+            raise ConfigurationError(
+                f"--answer: {error}; nothing was recorded, and the question {question!r} still waits"
+            ) from error
+    if not way and by_hand():
+        return _ask_answer(item, read_line, write)
+    raise ConfigurationError(
+        f"{question!r} is a question{f', which takes {expected}' if expected else ''}; answer it with "
+        f"{command} --answer JSON_OR_TEXT"
+    )

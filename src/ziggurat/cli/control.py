@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from ziggurat.cli import options, outcome, store as stores, terminal
+from ziggurat.cli.agents import with_agent
 from ziggurat.core.event import Event
 from ziggurat.core.path import escaped
 from ziggurat.core.visible import visible_line
@@ -16,7 +17,7 @@ from ziggurat.journal.store import LogInfo, Store
 from ziggurat.messages import events
 from ziggurat.messages.agent import AgentRun, PendingItem, recorded_items
 from ziggurat.messages.conversation import Verb
-from ziggurat.messages.formatting import call_text, stop_text
+from ziggurat.messages.formatting import end_text
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs import sending
@@ -134,8 +135,8 @@ def attach(run: options.Run, json: options.Json = False, store: options.Store = 
                     show(item.what, path)
                 elif isinstance(item.what, Ended) and isinstance(item.what.run, AgentRun):
                     show(events.AgentEnded(path, item.what.run), path)
-        newest = await runs.newest(info.id) or info
-        return stores.where_kept(place, None, store), recorded_items(await runs.read(newest.id))
+        journal = await runs.read((await runs.newest(info.id) or info).id)
+        return with_agent(stores.where_kept(place, None, store), journal), recorded_items(journal)
 
     try:
         run_id, (where, pending) = _with_run(run, store, follow)
@@ -143,15 +144,13 @@ def attach(run: options.Run, json: options.Json = False, store: options.Store = 
         terminal.note("no longer attached; the run goes on")
         return outcome.INTERRUPTED
     if not ended:  # it waits
-        items = [item for item in pending if item.needs_decision]
-        waits = "; ".join(call_text(item.call) for item in items) or pending[0].reason
-        terminal.note(f"suspended: it waits {waits}")
-        outcome.tell_how_to_go_on(run_id, where, items)
+        outcome.explain_waits(pending)
+        outcome.tell_how_to_go_on(run_id, where, [item for item in pending if item.needs_decision])
         return outcome.SUSPENDED
     if not json:
         outcome.write_answer(ended[-1], sys.stdout, was_shown=whole and shown)
     code = outcome.code_of(ended[-1].stop)
     if code != outcome.COMPLETED:
-        terminal.note(stop_text(ended[-1].stop))
-        outcome.tell_how_to_go_on(run_id, where)
+        terminal.note(end_text(ended[-1]))
+        outcome.tell_how_to_go_on(run_id, where if outcome.can_go_on(ended[-1]) else None)
     return code

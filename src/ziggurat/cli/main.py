@@ -29,7 +29,7 @@ COMMANDS = {
     "show": ("show", "Show a run: each call with its time, tokens and cost."),
     "resume": ("resume", "Continue a run that is suspended, was interrupted, or failed."),
     "recover": ("worker", "Go on with the runs of an agent that are due: what a worker does, once."),
-    "approve": ("resume", "Decide on a call that waits, and continue its run."),
+    "approve": ("resume", "Decide on a call that waits, or answer a question, and continue its run."),
     "send": ("control", "Send an event to a run that waits for it, or will; what does not fit is refused."),
     "attach": ("control", "Follow a run that any process drives, until it ends or waits, and write its answer."),
     "cancel": ("control", "Stop a run that any process drives; it can be resumed."),

@@ -8,7 +8,7 @@ from ziggurat.core.codec import encode
 from ziggurat.journal.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
-from ziggurat.messages.formatting import call_text, plural, stop_text
+from ziggurat.messages.formatting import call_text, end_text, plural
 
 COMPLETED = 0
 """There is an answer, or the run stopped where it should."""
@@ -66,27 +66,40 @@ def report(run: AgentRun, where: str | None) -> int:
         if undecided(run):
             note("nobody could be asked: decisions are made on a terminal, without --json")
         explain(run)
-        if stops.status_of(run.stop) in UNFINISHED:
+        if can_go_on(run):
             tell_how_to_go_on(run.id, where, undecided(run))
     return code
 
 
+def can_go_on(run: AgentRun) -> bool:
+    """Return whether to resume a run may lead further: not if a wait in it was decided against it."""
+    return stops.status_of(run.stop) in UNFINISHED and not (run.cause is not None and run.cause.decided)
+
+
 def explain(run: AgentRun) -> None:
     """Report why a run did not complete, and what can be done, in one line; a mistake in the user's code with where."""
-    reason = stop_text(run.stop)
+    reason = end_text(run)
     if isinstance(run.stop, stops.Failed):
         if run.cause is not None and run.cause.error is not None:
             show_mistake(run.cause.error)
         note(f"the run failed: {reason.removeprefix('Failed: ')}")
     elif isinstance(run.stop, stops.Suspended):
-        items = undecided(run)
-        calls = "; ".join(call_text(item.call) for item in items)
-        waits = [f"for {plural(len(items), 'decision')}: {calls}"] if items else []
-        waits += [item.reason for item in run.pending if not item.needs_decision]
-        note(f"suspended: it waits {', and '.join(waits)}")
+        explain_waits(run.pending)
     else:
         more = {stops.MaxSteps: " (--max-steps allows more)", stops.TimedOut: " (--timeout allows more)"}
-        note(f"the run stopped early: {reason}{more.get(type(run.stop), '')}")
+        if run.cause is None:  # it used up its own time, or its own steps
+            reason += more.get(type(run.stop), "")
+        elif run.cause.text and run.cause.place:
+            reason += f" (at {run.cause.place})"
+        note(f"the run stopped early: {reason}")
+
+
+def explain_waits(pending: Sequence[PendingItem]) -> None:
+    items = [item for item in pending if item.needs_decision]
+    calls = "; ".join(call_text(item.call) for item in items)
+    waits = [f"for {plural(len(items), 'decision')}: {calls}"] if items else []
+    waits += [item.reason for item in pending if not item.needs_decision]
+    note(f"suspended: it waits {', and '.join(waits)}")
 
 
 def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
@@ -96,6 +109,8 @@ def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingI
     if pending:
         which = f" {shell_word(pending[0].id)}" if len(pending) > 1 else ""
         ways = "--happened RESULT or --did-not-happen" if pending[0].interrupted else "(or --deny REASON)"
+        if pending[0].stage == "question":
+            ways = "--answer JSON_OR_TEXT (or --deny REASON)"
         how = f"ziggurat approve {shell_word(run_id)}{which}{where} {ways}"
     note(f"to continue it: {how}")
 

@@ -10,12 +10,13 @@ from ziggurat.cli import options
 from ziggurat.cli.agents import StoredRun, labels_of, rebuild
 from ziggurat.cli.approve import select, stated_decision
 from ziggurat.cli.live import OutputOptions, show_run
-from ziggurat.cli.outcome import INTERRUPTED, write_answer
+from ziggurat.cli.outcome import COMPLETED, INTERRUPTED, write_answer
 from ziggurat.cli.store import then_closed
-from ziggurat.cli.terminal import note
+from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.clock import new_id
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import IN_PROGRESS, ConfigurationError
 from ziggurat.core.event import Listener
+from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRun, Decision, recorded_items
 from ziggurat.messages.formatting import plural
 
@@ -46,12 +47,27 @@ def resume(
 
 
 def _go_on(found: StoredRun, decisions: dict[str, Decision], output: OutputOptions, *, strict: bool = False) -> int:
-    approvals = found.options.approvals
+    approvals, left = found.options.approvals, False
 
-    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-        return found.agent.resume(found.id, decisions, strict=strict, approvals=approvals, listeners=listeners)
+    async def begin(listeners: Sequence[Listener]) -> AgentRun:
+        nonlocal left
+        try:
+            return await found.agent.resume(
+                found.id, decisions, strict=strict, approvals=approvals, listeners=listeners
+            )
+        except IN_PROGRESS:
+            if decisions:
+                await found.agent.attach(found.id).decide(decisions)
+                left = True
+            raise
 
-    return show_run(found.agent, begin, output, approvals, found.id)
+    try:
+        return show_run(found.agent, begin, output, approvals, found.id)
+    except IN_PROGRESS:
+        if not left:
+            raise
+    note(f"decided; the process that drives the run {visible_line(found.id)} goes on with it")
+    return COMPLETED
 
 
 def approve(
@@ -64,6 +80,9 @@ def approve(
     ] = None,
     modify: Annotated[
         str | None, typer.Option("--modify", metavar="JSON", help="Approve it with these arguments instead of its own.")
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option("--answer", metavar="JSON_OR_TEXT", help="The answer to a question.")
     ] = None,
     happened: Annotated[
         str | None,
@@ -79,10 +98,11 @@ def approve(
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> int:
-    """Decide on a call that waits, and continue its run.
+    """Decide on a call that waits, or answer a question, and continue its run.
 
     ITEM may be left out if only one call waits; if several do, they are listed. The run is suspended again, with exit
-    code 3, while others wait.
+    code 3, while others wait. If another process drives the run, the decision is recorded, and that process goes on
+    with it.
 
     A call that must run at most once and was interrupted may have taken effect or not: find out, and pass --happened or
     --did-not-happen, or --deny to leave it open.
@@ -93,14 +113,18 @@ def approve(
       ziggurat approve 3f2a 91bc --deny "not today"
       ziggurat approve 3f2a 91bc --modify '{"amount": 5}'
       ziggurat approve 3f2a --happened "paid, receipt 17"
+      ziggurat approve order-17 --agent orders.py:order --answer true
     """
-    given = {"--deny": deny, "--modify": modify, "--happened": happened, "--did-not-happen": "" if again else None}
+    given = {"--deny": deny, "--modify": modify, "--answer": answer, "--happened": happened}
+    given["--did-not-happen"] = "" if again else None
     ways = {option: value for option, value in given.items() if value is not None}
     if len(ways) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     found = rebuild(run, options.AgentOptions(agent=agent), store)
-    waiting = select([each for each in recorded_items(found.journal) if each.needs_decision], found.id, item)
-    decision = stated_decision(waiting, found.id, *next(iter(ways.items()), ("", "")))
+    where, items = found.where or "", [each for each in recorded_items(found.journal) if each.needs_decision]
+    waiting = select(items, found.id, item, where)
+    command = " ".join(["ziggurat approve", *map(shell_word, [found.id, *([] if item is None else [item])])]) + where
+    decision = stated_decision(waiting, command, *next(iter(ways.items()), ("", "")))
     output = OutputOptions(json, quiet, found.where)
     return _go_on(found, {waiting.id: decision}, output)
 
