@@ -252,6 +252,8 @@ async def test_a_decision_does_not_answer_the_same_question_of_the_next_run() ->
     with pytest.raises(AlreadyDecided):
         await handle.decide({item.id: Answer("no")})
     assert (await handle.status()).pending == (again,)
+    with pytest.raises(ConfigurationError, match="r~2"):
+        await asks.resume("r", {again.id: Answer("no")})
     await asks.attach("r~2").decide({again.id: Answer("no")})
     await asks.recover()
     assert (await handle.result()).output == "no"

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from ziggurat.core.codec import plain
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
-from ziggurat.journal.entries import Decided
+from ziggurat.core.path import next_id
+from ziggurat.journal.entries import Decided, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Answer, Decision, Modify, decision_of, recorded_item
 from ziggurat.messages.arguments import canonical
@@ -48,6 +49,9 @@ def decision_entries(
             continue
         if pending is None:
             waiting = ", ".join(f"{each.id} for {each.name}" for each in waits.values()) or "nothing"
+            opened, ended = journal.entries[0], journal.ended
+            if isinstance(opened, Opened) and ended is not None and ended.stop == "Continued":
+                waiting += f", as the run continues as {next_id(opened.run_id)!r}: resume that"
             raise ConfigurationError(
                 f"no call with the id {item_id!r} waits for a decision (waiting: {waiting}); the ids are those of "
                 "run.pending: {item.id: Approve() for item in run.pending}"
