@@ -14,7 +14,7 @@ from tests.stores.places import PLACES, QUEUES, stores
 from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Context, Denied, Deny, Key, ModelRequest, tool
 from ziggurat.agents import Steerable
 from ziggurat.errors import AlreadyDecided, RunNotFound
-from ziggurat.flows import flow
+from ziggurat.flows import flow, send
 from ziggurat.journal import Store
 from ziggurat.messages import assistant, stops
 from ziggurat.models import ScriptedModel
@@ -284,6 +284,19 @@ async def test_what_an_agent_does_not_allow_is_refused_where_it_is_sent(tmp_path
         with pytest.raises(ConfigurationError, match="what a user says"):
             await desk.agent(store).attach("r").inject(assistant("x"))
         assert not await store.inbox("run:r")
+
+
+async def test_a_run_of_another_agent_is_left_as_it_is(tmp_path: Path) -> None:
+    async with stores("sqlite", tmp_path, 1) as (store,):
+        await Desk().agent(store, tool_call("pay"), name="clerk").run("Go", run_id="r")
+        other = Desk().agent(store, name="other")
+        attached = other.attach("r")
+        verbs: list[Any] = [attached.cancel(), attached.inject("Wait."), attached.redirect("Wait."), attached.send("x")]
+        for verb in [*verbs, other.delete("r")]:
+            with pytest.raises(RunNotFound, match="clerk"):
+                await verb
+        assert not await store.inbox("run:r")
+        assert await send("r", "x", store=store), "it needs no agent"
 
 
 async def test_what_an_agent_does_not_allow_is_refused_where_it_arrives(

@@ -35,7 +35,8 @@ class RunHandle(Generic[Out]):
 
     The verbs that steer it return whether it was in progress or waiting; if not, nothing was done.
     Every verb raises `RunNotFound` if there is no such run (without a store, one that has ended is not kept), those
-    that read its record `JournalCorrupt` if that is damaged, and those that steer it `Denied` if a `Steerable` says so.
+    that read its record `JournalCorrupt` if that is damaged, and those that steer it `Denied` if a `Steerable` says so,
+    or `RunNotFound` if it is of another agent.
 
     Every verb is a coroutine. From another thread, pass it to the event loop of the handle::
 
@@ -322,6 +323,7 @@ class RunHandle(Generic[Out]):
     @checked
     async def send(self, name: NonEmptyText, value: Any = None, *, key: NonEmptyText | None = None) -> bool:
         """Send the run an event; see `flows.send`."""
+        await self._check_own()
         return await sending.send_to(self._runs, self._newest, name, value, key)
 
     async def _tell(self, act: SteeringAct) -> bool:
@@ -346,12 +348,17 @@ class RunHandle(Generic[Out]):
 
     async def _post(self, post: Callable[[], Awaitable[bool]]) -> bool:
         """Post something to a run that this handle does not drive, unless it was a part of another."""
+        await self._check_own()
         if self._driving is None:
             return await post()
         try:
             return not self._driving.joined and await post()
         except RunNotFound:  # it has ended, and is not kept
             return False
+
+    async def _check_own(self) -> None:
+        if self._driving is None:  # else it was started here
+            await self._opener.check_own(self._newest)
 
     def _here(self) -> RunControl | None:
         if self._control is not None and asyncio.get_running_loop() is not self._loop:

@@ -106,9 +106,11 @@ class RunRecords(Generic[Out]):
         Runs that it started as runs of their own are deleted by their own ids.
 
         Raises:
+            RunNotFound: it is a run of another agent.
             RunInProgress: this process drives it; cancel it, and wait for its result.
             LeaseHeld: another process drives it.
         """
+        await self._opener.check_own(run_id)
         return await self._runs.delete(run_id)
 
     @checked

@@ -243,6 +243,12 @@ class Opener:
 
         return subscribe(self.runs.subscribe, run_id, self.path, after, read=self._parts.read, items=items)
 
+    async def check_own(self, run_id: str) -> None:
+        """Raise RunNotFound if there is a run of this id, and it is of another agent."""
+        info = await self.runs.find(run_id)
+        if info is not None and info.agent not in ("", self.name):
+            raise self._not_own(run_id, escaped(info.agent))
+
     # -- within --------------------------------------------------------------------------------------------------
 
     def _screen(self, journal: LocalJournal) -> None:
@@ -256,6 +262,10 @@ class Opener:
         self._screen(screens)
         return screens.screened(entry)
 
+    def _not_own(self, run_id: str, owner: str) -> errors.RunNotFound:
+        by = "" if owner == self.path else f", but by {owner!r}"
+        return errors.RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}{by}")
+
     def _prepare(self, journal: LocalJournal, run_id: str) -> AgentRequest:
         """Return the request of a recorded run, after checking that it is of this agent."""
         # Before anything is held: decisions are redacted as they are recorded, and compared in this form.
@@ -267,6 +277,5 @@ class Opener:
             entered = (entry.path for entry in journal.entries if isinstance(entry, entries.Entered))
             owner = next(entered, self.path).partition("/")[0]
         if not isinstance(opened, entries.Opened) or opened.request is None or owner != self.path:
-            by = "" if owner == self.path else f", but by {owner!r}"
-            raise errors.RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}{by}")
+            raise self._not_own(run_id, owner)
         return codec.as_type(opened.request, AgentRequest)
