@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.samples import pairs, sample
 from tests.stores.places import Place, opening
 from ziggurat import Agent, AgentRun, Approve, Budget, ConfigurationError, Deny, Event, Key, Runnable, Toolbox, tool
-from ziggurat.agents import Answer
+from ziggurat.agents import Answer, runs_of
 from ziggurat.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
 from ziggurat.events import ApprovalRequested, Diverged
 from ziggurat.flows import ask, flow
@@ -416,8 +416,13 @@ async def test_a_mistake_leaves_decisions_that_were_made_while_the_run_worked(
     await agent.attach("r").decide({item.id: Deny("no")})
     if cancelled:
         await agent.attach("r").cancel()
+        await working
+    else:  # the process stops
+        runs_of(agent.store).withdraw("r")
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
     over.set()
-    await working
     before = await agent.record("r"), (await agent.attach("r").status()).status
     with pytest.raises(ConfigurationError, match="waits for a decision"):
         await agent.resume("r", {"another": Approve()})

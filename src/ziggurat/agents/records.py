@@ -77,6 +77,7 @@ class RunRecords(Generic[Out]):
         return await pending_runs(
             lambda place, limit: self._runs.logs(limit, agent=self.name, labels=labels, asking=place),
             self._runs.read,
+            self._runs.inbox,
             kinds,
             after,
             limit,

@@ -6,11 +6,12 @@ from msgspec import Struct
 
 from ziggurat.core.errors import RunNotFound
 from ziggurat.journal.entries import labels_of
-from ziggurat.messages.agent import AgentStep, PendingItem, recorded_items, steps_of
+from ziggurat.messages.agent import AgentStep, PendingItem, steps_of
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.runs.opener import Opener
+from ziggurat.stores.waiting import undecided
 
 
 class RunStatus(Struct, frozen=True):
@@ -23,7 +24,7 @@ class RunStatus(Struct, frozen=True):
         driven: Whether a process drives it; a run that is running and not driven was interrupted, or has not begun.
         labels: Its labels.
         messages: Its conversation so far: complete messages, without those of nested agents.
-        pending: The calls that wait for a decision.
+        pending: The calls that wait for a decision; none once the run has ended.
         usage: The usage so far, including failed tries and nested agents.
         model_calls: The number of model calls that have ended, including nested agents.
         tool_calls: The number of tool calls that have ended, including nested agents.
@@ -63,7 +64,7 @@ async def read_status(opener: Opener, run_id: str) -> RunStatus:
         opener.runs.is_driven(info),
         labels_of(entries[0]),
         (*(prompt or ()), *(message for step in steps for message in step.messages())),
-        recorded_items(journal),
+        await undecided(journal, run_id, opener.runs.inbox),
         tally.usage,
         tally.model_calls,
         tally.tool_calls,

@@ -186,7 +186,10 @@ class Inbox:
                 for entry in decision_entries(self.journal, posted.decisions, posted.at or now, agent, in_time=True):
                     self.journal.append(replace(entry, posted=number), hold=True)
             except ZigguratError as error:  # it fitted when it was sent
-                self._spoilt.update(key for key, each in self._keys.items() if each == number)
+                [key] = (key for key, each in self._keys.items() if each == number)
+                self._spoilt.add(key)
+                if not in_time and self.journal.index.waits_of(posted.decisions):
+                    self._own[number] = key  # whoever drives the run withdraws them, so that the call is known to wait
                 logger.warning("the decisions that were posted as number %d are not used: %s", number, error)
         self._note()
         entries = decision_entries(self.journal, decisions, now, agent, in_time=in_time)
@@ -211,6 +214,11 @@ class Inbox:
                 self._note()
                 return posted.decisions[item_id], number
         return None
+
+    async def decided(self) -> set[str]:
+        """Return the ids of what decisions were posted on that nothing has used."""
+        await self.read()
+        return {item_id for posted in self._decisions.values() for item_id in posted.decisions}
 
     async def post_decision(self, item_id: str, decision: Decision, at: float = 0.0) -> tuple[Decision, int]:
         """Post a decision on an item that waits, and return the one that stands, with its number."""

@@ -198,6 +198,12 @@ async def read_rows(
     return rows
 
 
+async def read_inbox(store: Store, run_id: str, after: int = 0) -> list[InboxItem]:
+    """Return the items of a run's inbox numbered higher than `after`, in order; without data if they are forged."""
+    log, chain = run_log(run_id), chain_of(store)
+    return [chain.signed(log, item) for item in await store.inbox(log, after)]
+
+
 async def known_run(store: Store, run_id: str) -> LogInfo:
     info = await store.find(run_log(run_id))
     if info is None:

@@ -207,12 +207,12 @@ class RunControl:
                 yield item
 
     def inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
-        if self._inbox is None:
+        if self._inbox is None or self._inbox.journal is not journal:  # it is driven on, from its record
             self._inbox = Inbox(self._inboxes, run_id, journal, self.receive)
         return self._inbox
 
     async def read(self) -> None:
-        if self.broadcast is not None:  # else it is read when the run is opened
+        if self.broadcast is not None and not self.broadcast.journal.closed:  # else it is read when the run is opened
             await self.inbox(self.run_id, self.broadcast.journal).read()
 
     async def read_posted(self) -> bool:
@@ -288,7 +288,7 @@ class RunControl:
             self.stopped = self.cancelled = True
             if self._driving is not None:
                 self._driving.interrupt()
-        else:
+        elif all(each.posted != number for each in self._acts):  # else it is read once more, as the run is driven on
             self.put(act)
         return not at_once
 

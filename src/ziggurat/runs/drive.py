@@ -43,6 +43,33 @@ async def drive(
     del begin  # it holds the options, of each run that goes on
     if opening.ended:
         return replace(await _answer(agent, name, opening), replayed=True)
+    run = await _drive(agent, name, opening, raises)
+    while (again := await _go_on(opening, run)) is not None:
+        opening = again
+        run = await _drive(agent, name, opening, raises)
+    return run
+
+
+async def _go_on(opening: Opening, run: AgentRun) -> Opening | None:
+    """Open a run again that was left, if what it waits for was decided while it was driven; None if not."""
+    # Whoever decides later finds it driven by nobody, and goes on with it.
+    control, again = opening.control, opening.again
+    if control is None or again is None or not isinstance(run.stop, stops.Suspended):
+        return None
+    try:
+        decided = await control.inbox(opening.run_id, opening.journal).decided()
+        if decided.isdisjoint(item.id for item in run.pending):
+            return None
+        control.open = True  # it ends only now and then
+        return await again()
+    except (errors.RunInProgress, errors.StoreError):  # another goes on with it, or can: its end is on record
+        return None
+    except asyncio.CancelledError as error:
+        errors.attach(error, "partial", run)
+        raise
+
+
+async def _drive(agent: enter.AgentService, name: str, opening: Opening, raises: bool) -> AgentRun:
     run: AgentRun | None = None
     failure: BaseException | None = None
     task = asyncio.current_task()

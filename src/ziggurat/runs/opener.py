@@ -94,7 +94,10 @@ class Opener:
             control = self.control(run_id)
         begins = self.runs.open(opened, self.name, fingerprint, self._screen, options.environment, control)
         journal = await self.runs.begin(run_id, begins)
-        return Opening.of(run_id, request, self.path, journal, options, control, runs=self.runs, writer=writer)
+        again = lambda: self._continue(run_id, options.undecided())  # noqa: E731
+        return Opening.of(
+            run_id, request, self.path, journal, options, control, runs=self.runs, writer=writer, again=again
+        )
 
     def _first_entry(
         self,
@@ -181,6 +184,7 @@ class Opener:
                 writer=writer,
                 effects=effects,
                 lost=lost,
+                again=lambda: self._continue(run_id, options.undecided()),
             )
         except BaseException as error:
             if writer is not None:

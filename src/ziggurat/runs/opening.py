@@ -1,7 +1,6 @@
 """Opening: a run that is open, until it is left."""
 
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Awaitable, Callable, Iterable
 
 from msgspec import Struct
 
@@ -37,6 +36,7 @@ class Opening(Struct, eq=False):
     ended: bool = False  # whether it is answered from its record
     over: BaseException | None = None  # with which it ends before its agent is entered
     mistaken: bool = False
+    again: Callable[[], Awaitable["Opening"]] | None = None  # opens the run to continue it
 
     @classmethod
     def of(
@@ -54,7 +54,8 @@ class Opening(Struct, eq=False):
         effects: ForkEffects | None = None,
         lost: ProcessLost | None = None,
         ended: bool = False,
-    ) -> Self:
+        again: Callable[[], Awaitable["Opening"]] | None = None,
+    ) -> "Opening":
         """Return an open run of the agent at a path; without `runs`, nothing is recorded, and nobody can reach it."""
         scope = options.scope()
         scope[JOURNAL], scope[RUN_ID] = journal, run_id
@@ -84,7 +85,7 @@ class Opening(Struct, eq=False):
         over = RecordEnds("Cancelled") if control is not None and control.stopped else lost
         if over is not None and (record := journal.find(path)) is not None and record.result is not None:
             over = None  # it has its answer
-        return cls(run_id, request, path, emit, ctx, journal, runs, writer, control, ended, over)
+        return cls(run_id, request, path, emit, ctx, journal, runs, writer, control, ended, over, again=again)
 
     def take_context(self) -> Context:
         """Return the first context of the run, to be used once, or raise that the run is over before."""

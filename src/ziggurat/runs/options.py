@@ -122,6 +122,9 @@ class RunOptions(Struct, frozen=True, eq=False):
             path.check_new_id(run_id, what)
         return run_id
 
+    def undecided(self) -> "RunOptions":
+        return self if self.decisions is None else replace(self, decisions=None)
+
     def heard_by(self, listeners: Sequence[event.Listener]) -> "RunOptions":
         return replace(self, listeners=(*self.listeners, *listeners)) if listeners else self
 

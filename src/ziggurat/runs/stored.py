@@ -1,8 +1,8 @@
 """StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
 from typing import Unpack
 from weakref import WeakKeyDictionary
 
@@ -12,7 +12,7 @@ from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
 from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.rows import chain_of, known_run
+from ziggurat.journal.rows import chain_of, known_run, read_inbox
 from ziggurat.journal.store import InboxItem, LiveMessages, LogFilters, LogInfo, Store, run_log
 from ziggurat.journal.writer import LogWriter
 from ziggurat.runs import runs
@@ -205,7 +205,7 @@ class StoredRuns(runs.Runs):
     async def _withdraw(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
         unbegun = mistaken and journal.is_new and not journal.went_on
-        with suppress(errors.StoreError):
+        with contextlib.suppress(errors.StoreError):
             waiting = journal.settled(flush=journal.went_on)
             if waiting is not None:
                 await waiting
@@ -254,8 +254,7 @@ class StoredRuns(runs.Runs):
         return await self.store.post(log, *chain_of(self.store).sign(log, key, data))
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
-        log, chain = run_log(run_id), chain_of(self.store)
-        return [chain.signed(log, item) for item in await self.store.inbox(log, after)]
+        return await read_inbox(self.store, run_id, after)
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         return await records.read_record(self.store, run_id, clock)
@@ -271,12 +270,12 @@ class StoredRuns(runs.Runs):
         while True:
             journal = await self._opened(run_id)
             if journal is not None:
-                async with aclosing(self._follow(run_id, journal, after)) as items:
+                async with contextlib.aclosing(self._follow(run_id, journal, after)) as items:
                     async for item in items:
                         yield item
                 return
             begun = False  # otherwise a run that began and has ended by now would be followed for ever
-            async with aclosing(followed(self.store, run_id, watch, live=live)) as items:
+            async with contextlib.aclosing(followed(self.store, run_id, watch, live=live)) as items:
                 async for item in items:
                     if item.number > after or item.index:
                         after = item.number

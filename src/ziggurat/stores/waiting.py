@@ -7,9 +7,12 @@ from typing import Literal
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.log import logger
 from ziggurat.core.settings import PositiveInt, checked, meant_by
+from ziggurat.journal.entries import Decided
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import OPEN, LogInfo, Store
+from ziggurat.journal.rows import read_inbox
+from ziggurat.journal.store import OPEN, InboxItem, LogInfo, Store
 from ziggurat.messages.agent import PendingItem, recorded_items
+from ziggurat.messages.posted import PostedDecisions, PostedWithdrawal, read_posted
 from ziggurat.stores.addresses import shared
 from ziggurat.stores.records import read_record
 
@@ -20,6 +23,10 @@ _KINDS = ("tool", "model", "question")
 
 Find = Callable[[tuple[float, str], int], Awaitable[Sequence[LogInfo]]]
 """Returns the runs that ask something, after one of them, and at most so many."""
+
+
+ReadInbox = Callable[[str], Awaitable[Sequence[InboxItem]]]
+"""Returns the items of a run's inbox."""
 
 
 class PendingRuns(dict[str, tuple[PendingItem, ...]]):
@@ -70,12 +77,13 @@ async def pending(
     async def find(place: tuple[float, str], most: int) -> list[LogInfo]:
         return await store.logs("run:", limit=most, agent=agent, labels=labels, asking=place)
 
-    return await pending_runs(find, partial(read_record, store), kinds, after, limit)
+    return await pending_runs(find, partial(read_record, store), partial(read_inbox, store), kinds, after, limit)
 
 
 async def pending_runs(
     find: Find,
     read: Callable[[str], Awaitable[LocalJournal]],
+    inbox: ReadInbox,
     kinds: Kinds | None,
     after: str | None,
     limit: int,
@@ -90,7 +98,7 @@ async def pending_runs(
                 waiting.next = f"{place[0]!r} {place[1]}"
                 return waiting
             place = (info.created, info.log)
-            items = await _items(info, read)
+            items = await _items(info, read, inbox)
             items = tuple(item for item in items if item.needs_decision and (kinds is None or item.stage in kinds))
             if items:
                 waiting[info.id] = items
@@ -106,7 +114,9 @@ def _place_of(after: str | None) -> tuple[float, str]:
         raise ConfigurationError(f"after={after!r} is not the `next` of a page of pending()") from None
 
 
-async def _items(info: LogInfo, read: Callable[[str], Awaitable[LocalJournal]]) -> tuple[PendingItem, ...]:
+async def _items(
+    info: LogInfo, read: Callable[[str], Awaitable[LocalJournal]], inbox: ReadInbox
+) -> tuple[PendingItem, ...]:
     try:
         journal = await read(info.id)
     except RunNotFound:
@@ -114,4 +124,17 @@ async def _items(info: LogInfo, read: Callable[[str], Awaitable[LocalJournal]]) 
     except JournalCorrupt as error:
         logger.warning("what waits in the run %s cannot be listed: %s", info.id, error)
         return ()
-    return recorded_items(journal) if journal.ended is None or journal.ended.stop in OPEN else ()
+    return await undecided(journal, info.id, inbox)
+
+
+async def undecided(journal: LocalJournal, run_id: str, inbox: ReadInbox) -> tuple[PendingItem, ...]:
+    """Return what waits in a run by its record, without what decisions are posted on that the run will use."""
+    items = recorded_items(journal) if journal.ended is None or journal.ended.stop in OPEN else ()
+    posted = [(each, read_posted(each.data)) for each in (await inbox(run_id) if items else ())]
+    used = {entry.posted for entry in journal.entries if isinstance(entry, Decided)} if posted else ()
+    withdrawn = {content.key for _, content in posted if isinstance(content, PostedWithdrawal)}
+    decided: set[str] = set()
+    for each, content in posted:
+        if isinstance(content, PostedDecisions) and each.number not in used and each.key not in withdrawn:
+            decided.update(content.decisions)
+    return tuple(item for item in items if item.id not in decided)
