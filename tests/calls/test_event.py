@@ -81,6 +81,8 @@ async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -
         await order.attach("o").send("paid", wrong(object()))
     with pytest.raises(RunNotFound):
         await send("p", "paid", 3, store=order.store)
+    with pytest.raises(ConfigurationError, match="name"):
+        await send("o", "", 3, store=order.store)
     assert await send("o", "note", "early and unfit", store=order.store)
     assert await send("o", "paid", {"total": 3}, store=order.store)
     run: AgentRun[Any] = await order.resume("o", listeners=[listen])

@@ -183,6 +183,8 @@ async def test_what_is_no_coroutine_is_refused_and_nothing_is_started() -> None:
 
     with pytest.raises(ConfigurationError, match=r"gather\(\) takes coroutines"):
         await gather(one(), wrong(3))
+    with pytest.raises(ConfigurationError, match=r"gather\(\*parts\)"):
+        await gather(wrong([one(), one()]))
     with pytest.raises(ConfigurationError, match="quorum of 2"):
         await quorum(2, one())
 

@@ -119,6 +119,12 @@ async def test_several_workers_with_a_schedule_start_each_of_its_runs_once(kind:
     assert len(published) == len(set(published)) >= len(ids)
 
 
+def test_runs_for_other_processes_need_a_store_that_lasts(ziggurat: Command, desk: str) -> None:
+    for command in (("submit", desk, "go"), ("worker", desk)):
+        refused = ziggurat(*command, "--store", "memory:")
+        assert (refused.code, refused.out, "--store sqlite:///" in refused.err) == (2, "", True), command
+
+
 def test_a_time_that_cannot_be_read_is_refused(ziggurat: Command, desk: str, url: str) -> None:
     for time in ("soon", "2030-13-01", ""):
         ended = ziggurat("submit", desk, "go", "--not-before", time, "--store", url)

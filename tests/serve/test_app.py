@@ -47,7 +47,7 @@ async def test_a_run_is_started_watched_and_read() -> None:
     agent = Agent(ScriptedModel(reply, reply), name="greeter")
     async with serving(served(agent)) as server:
         assert await server.get("/agents") == {"agents": [{"name": "greeter", "kind": "Agent", "description": ""}]}
-        body = {"agent": "greeter", "prompt": "Greet.", "run_id": "r-1", "labels": {"user": "ann"}}
+        body = {"agent": "greeter", "prompt": "Greet.", "run_id": "r-1", "labels": {"user": "ann", "size": 3}}
         assert await server.post("/runs", body, 201) == {"run_id": "r-1"}
         events = [each async for each in server.events("/runs/r-1/events")]
         names = [name for _, name, _ in events]
@@ -57,9 +57,12 @@ async def test_a_run_is_started_watched_and_read() -> None:
         assert "Good day." in str(said)
         run = await server.get("/runs/r-1")
         assert (run["status"], run["output"], run["prompt"]) == ("Completed", "Good day.", "Greet.")
-        listed = await server.get("/runs?label=user:ann&status=Completed&search=GREET")
+        listed = await server.get("/runs?label=user:ann&status=Completed&search=GREET&label=size:3")
         assert [row["run_id"] for row in listed["runs"]] == ["r-1"]
         assert (await server.get("/runs?label=user:ben"))["runs"] == []
+        for label in ("user", ":ann", "user:"):
+            status = 200 if label == "user:" else 422
+            assert (await server.client.get("/runs", params={"label": label})).status_code == status
         tree = await server.get("/runs/r-1/tree?from=1&count=1")
         assert (tree["total"], [node["name"] for node in tree["nodes"]]) == (3, ["step-1"])
         picture = await server.client.get("/runs/r-1/standing")
@@ -369,6 +372,9 @@ WRONG: list[tuple[str, Any, int]] = [
     ("/runs/none/decisions", {"decisions": []}, 404),
     ("/runs/r-1/decisions", {"decisions": [{"id": "x", "action": "approve"}]}, 422),
     ("/runs/r-1/inject", {"text": ""}, 422),
+    ("/runs/none/events", {"name": "paid"}, 404),
+    ("/runs/r-1/events", {"name": ""}, 422),
+    ("/runs/r-1/events", {"name": "late"}, 422),
     ("/nowhere", {}, 404),
     ("/agents", {}, 405),
 ]
@@ -388,6 +394,7 @@ FIELDS: list[tuple[str, Any, str]] = [
     ("/runs/r-1/decisions", {"decision": []}, "decisions, each with id, action, reason, arguments, answer, result"),
     ("/runs/r-1/decisions", {"decisions": [{"ident": ""}]}, "decisions, each with id, action, reason"),
     ("/runs/r-1/inject", {"txt": ""}, "with text"),
+    ("/runs/r-1/events", {"event": "paid"}, "name, value, key"),
     ("/runs/r-1/fork", {"att": 2}, "at, prompt, run_id"),
 ]
 

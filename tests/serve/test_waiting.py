@@ -189,3 +189,20 @@ async def test_a_run_that_lost_its_server_is_resumed_in_another(protocol: Protoc
         await clock.advance(3600)
         await server.until(run_id, "end")
         assert (await server.get(f"/runs/{run_id}"))["output"] == END
+
+
+async def test_an_event_is_sent_over_http_once_and_checked() -> None:
+    @flow
+    async def order(job: Job) -> int:
+        """Wait for a payment."""
+        return await event("paid", int)
+
+    async with serving(app(order, token=TOKEN)) as server:
+        await server.post("/runs", {"agent": "order", "prompt": PROMPT, "run_id": "o-1"}, 201)
+        await server.until("o-1", "waiting")
+        refused = await server.post("/runs/o-1/events", {"name": "paid", "value": "much"}, 422)
+        assert "paid" in refused["error"]["message"]
+        for new in (True, False):
+            sent = await server.post("/runs/o-1/events", {"name": "paid", "value": 30, "key": "p"})
+            assert sent == {"new": new}
+        assert (await server.until("o-1", "end"))["output"] == 30

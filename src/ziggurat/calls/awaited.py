@@ -168,7 +168,9 @@ async def _answer_to(record: decisions.Question, ctx: Context, expires: float | 
     if isinstance(decision, Answer):
         return decision.value
     reason = decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}"
-    raise errors.as_decided(errors.Denied(reason), f"the question {record.question!r:.200} was denied: {reason}")
+    denied = errors.Denied(reason)
+    errors.attach(denied, errors.DECIDED, f"the question {record.question!r:.200} was denied: {reason}")
+    raise denied
 
 
 if TYPE_CHECKING:
@@ -227,8 +229,9 @@ async def event(
                 "resume the run with the code as it was"
             )
         return await _value(asked, decision.value, ctx)
-    late = decision.reason if isinstance(decision, Deny) else f"no event {name!r} was sent in time"
-    raise errors.as_decided(errors.Timeout(late, seconds=timeout), late)
+    late = errors.Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
+    errors.attach(late, errors.DECIDED, str(late))
+    raise late
 
 
 async def _arrived(item: PendingItem, name: str, asked: Parameter, ctx: Context) -> tuple[Decision, int] | None:

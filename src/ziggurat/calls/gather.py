@@ -129,9 +129,11 @@ class _Group:
     ) -> None:
         for each in parts:
             if not isinstance(each, Coroutine):
-                _close(parts)
+                listed = list(each) if isinstance(each, (list, tuple)) else []
+                _close([*parts, *listed])
+                hint = f"; pass them one by one, as in {name}(*parts)" if listed else ""
                 raise errors.ConfigurationError(
-                    f"{name}() takes coroutines, such as those of steps and of agent.run(...); got {each!r:.200}"
+                    f"{name}() takes coroutines, such as those of steps and of agent.run(...); got {each!r:.200}{hint}"
                 )
         self.name = name
         self.parts = parts

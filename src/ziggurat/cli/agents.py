@@ -159,7 +159,8 @@ def prepare(chosen: AgentOptions, session: str | None, store: str | None, *, qui
     chosen = _with_model(chosen, quiet=quiet)
     approvals, labels = chosen.approvals, labels_of(chosen)
     agent = agent_of(chosen, store)
-    _check_session(agent, session)
+    if session is not None:
+        stores.require_lasting(agent.store, f"--session {session}", "conversation", "--session")
     _warn_of_unfitting(agent, chosen.approve)
     return Prepared(agent, approvals, labels, stores.where_kept(agent.store, chosen.agent, store))
 
@@ -173,14 +174,6 @@ def _with_model(chosen: AgentOptions, *, quiet: bool = False) -> AgentOptions:
     if not quiet:
         terminal.write(f"model: {selected.name} ({selected.why})\n", sys.stderr)
     return replace(chosen, model=selected.name)
-
-
-def _check_session(agent: Runnable, session: str | None) -> None:
-    if session is not None and not stores.is_lasting(agent.store):
-        raise ConfigurationError(
-            f"--session {session}: with the store memory: no conversation outlives the command; omit --session, "
-            "or name a store that lasts, as in --store sqlite:///runs.db"
-        )
 
 
 def _warn_of_unfitting(agent: Runnable, patterns: tuple[str, ...]) -> None:

@@ -121,11 +121,7 @@ def _ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
 
 
 def _answer_in(text: str, item: PendingItem) -> Decision:
-    """Return the answer to a question that a text is as JSON, as a yes or no, or else as text.
-
-    Raises:
-        InvalidArguments: none of these fits.
-    """
+    """Return the answer to a question that a text is as a yes or no, as JSON, or else as text."""
     readings: list[object] = [text]
     with suppress(ValueError):
         readings.insert(0, json.loads(text))
@@ -145,13 +141,9 @@ def _expected(item: PendingItem) -> str:
     schema = question_of(item.call).answer
     if choices := schema.get("enum"):
         return f"one of: {', '.join(visible_line(str(choice)) for choice in choices)}"
-    name = str(schema.get("$ref", "")).rpartition("/")[2]
-    form = schema.get("$defs", {}).get(name, schema)
-    if fields := form.get("properties"):
-        needed = form.get("required", ())
-        shown = (f"{each}{'' if each in needed else ' (optional)'}" for each in fields)
-        return visible_line(f"a JSON object with {', '.join(shown)}")
-    return "true or false" if form.get("type") == "boolean" else ""
+    if fields := schema.get("properties"):
+        return visible_line(f"a JSON object with {', '.join(fields)}")
+    return "true or false" if schema.get("type") == "boolean" else ""
 
 
 def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
@@ -200,53 +192,37 @@ def select(items: list[PendingItem], run_id: str, item: str | None, where: str) 
 
 
 def stated_decision(item: PendingItem, command: str, way: str, text: str) -> Decision:
-    """Return the option that was given as a decision that is valid for a call; approval without one.
-
-    Args:
-        command: The one that decides on this call, for hints.
-    """
+    """Return the option that was given as a decision that is valid for a call; approval without one."""
     if way == "--deny":
         return Deny(text.strip() or _NO)
     name = visible_line(item.call.name)
-    if item.stage == "question":
-        return _stated_answer(item, command, way, text)
-    if way == "--answer":
-        raise ConfigurationError(f"{name} is a call and no question: {command} lets it run, --deny REASON does not")
-    if not item.interrupted and way in ("--happened", "--did-not-happen"):
+    if item.stage == "question" and way != "--answer":
+        if not way and by_hand():
+            return _ask_answer(item, read_line, write)
+        expected = f", which takes {_expected(item)}" if _expected(item) else ""
         raise ConfigurationError(
-            f"{name} was not started yet, so {way} does not apply: {command} lets it run, --deny REASON does not"
+            f"{visible_line(item.reason)!r} is a question{expected}; answer it with {command} --answer JSON_OR_TEXT"
         )
-    if way == "--happened":
-        return Happened(text)
-    if way == "--did-not-happen":
-        return DidNotHappen()
+    if item.stage != "question" and way == "--answer":
+        raise ConfigurationError(f"{name} is a call and no question: {command} lets it run, --deny REASON does not")
+    if way in ("--happened", "--did-not-happen"):
+        if not item.interrupted:
+            raise ConfigurationError(
+                f"{name} was not started yet, so {way} does not apply: {command} lets it run, --deny REASON does not"
+            )
+        return Happened(text) if way == "--happened" else DidNotHappen()
     if item.interrupted:
         raise ConfigurationError(
             f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
             "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
         )
-    if way != "--modify":
+    if not way:
         return Approve()
     try:
+        if way == "--answer":
+            return _answer_in(text, item)
         if not text.strip():
             raise InvalidArguments("there are no arguments; for none at all write '{}'")
         return Modify(canonical(text, item.call.name))
     except InvalidArguments as error:
-        raise ConfigurationError(f"--modify: {error}; nothing was recorded, and the call still waits") from error
-
-
-def _stated_answer(item: PendingItem, command: str, way: str, text: str) -> Decision:
-    question, expected = visible_line(item.reason), _expected(item)
-    if way == "--answer":
-        try:
-            return _answer_in(text, item)
-        except InvalidArguments as error:
-            raise ConfigurationError(
-                f"--answer: {error}; nothing was recorded, and the question {question!r} still waits"
-            ) from error
-    if not way and by_hand():
-        return _ask_answer(item, read_line, write)
-    raise ConfigurationError(
-        f"{question!r} is a question{f', which takes {expected}' if expected else ''}; answer it with "
-        f"{command} --answer JSON_OR_TEXT"
-    )
+        raise ConfigurationError(f"{way}: {error}; nothing was recorded, and the call still waits") from error

@@ -23,6 +23,7 @@ from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs import sending
 from ziggurat.runs.recorded_events import subscribe
 from ziggurat.runs.runs import runs_of
+from ziggurat.serve.requests import value_of
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ def send(
     Examples:
       ziggurat send order-17 paid '{"total": 30}' --key payment-9
     """
-    content = None if value is None else stores.value_of(value)
+    content = None if value is None else value_of(value)
     run_id, new = _with_run(run, store, lambda place, info: sending.send(info.id, name, content, store=place, key=key))
     terminal.write(f"{visible_line(run_id)}  {visible_line(name)} {'sent' if new else 'was sent before'}")
 

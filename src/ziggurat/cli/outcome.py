@@ -87,11 +87,8 @@ def explain(run: AgentRun) -> None:
         explain_waits(run.pending)
     else:
         more = {stops.MaxSteps: " (--max-steps allows more)", stops.TimedOut: " (--timeout allows more)"}
-        if run.cause is None:  # it used up its own time, or its own steps
-            reason += more.get(type(run.stop), "")
-        elif run.cause.text and run.cause.place:
-            reason += f" (at {run.cause.place})"
-        note(f"the run stopped early: {reason}")
+        told = run.cause is not None and run.cause.text  # else it used up its own time, or its own steps
+        note(f"the run stopped early: {run.error if told else reason + more.get(type(run.stop), '')}")
 
 
 def explain_waits(pending: Sequence[PendingItem]) -> None:

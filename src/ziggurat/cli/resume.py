@@ -47,10 +47,9 @@ def resume(
 
 
 def _go_on(found: StoredRun, decisions: dict[str, Decision], output: OutputOptions, *, strict: bool = False) -> int:
-    approvals, left = found.options.approvals, False
+    approvals = found.options.approvals
 
     async def begin(listeners: Sequence[Listener]) -> AgentRun:
-        nonlocal left
         try:
             return await found.agent.resume(
                 found.id, decisions, strict=strict, approvals=approvals, listeners=listeners
@@ -58,13 +57,12 @@ def _go_on(found: StoredRun, decisions: dict[str, Decision], output: OutputOptio
         except IN_PROGRESS:
             if decisions:
                 await found.agent.attach(found.id).decide(decisions)
-                left = True
             raise
 
     try:
         return show_run(found.agent, begin, output, approvals, found.id)
     except IN_PROGRESS:
-        if not left:
+        if not decisions:
             raise
     note(f"decided; the process that drives the run {visible_line(found.id)} goes on with it")
     return COMPLETED

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from ziggurat.cli.terminal import note, shell_word
-from ziggurat.core.codec import decode
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound, StoreError
+from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, run_log, session_log
 from ziggurat.runs.runs import runs_of
+from ziggurat.serve.requests import read_labels
 from ziggurat.stores.addresses import shared
 from ziggurat.stores.local import InMemoryStore
 
@@ -103,23 +103,17 @@ def is_lasting(store: Store) -> bool:
     return not isinstance(store, InMemoryStore)
 
 
+def require_lasting(store: Store, what: str, kept: str, option: str) -> None:
+    if not is_lasting(store):
+        raise ConfigurationError(
+            f"{what}: with the store memory: no {kept} outlives the command; omit {option}, or name a store that "
+            "lasts, as in --store sqlite:///runs.db"
+        )
+
+
 def labels_from(options: Sequence[str] | None) -> dict[str, object]:
     """Return the labels of ``--label NAME=VALUE`` options; a value that is JSON is that value, else it is text."""
-    labels: dict[str, object] = {}
-    for option in options or ():
-        name, sign, text = option.partition("=")
-        if not (name and sign):
-            raise ConfigurationError(f"--label takes NAME=VALUE, such as --label team=blue; got {option!r}")
-        labels[name] = value_of(text)
-    return labels
-
-
-def value_of(text: str) -> object:
-    """Return the value of a text that is JSON; any other is text."""
-    try:
-        return decode(text, object)
-    except JournalCorrupt:
-        return text
+    return read_labels(options or (), "=", "--label")
 
 
 async def is_kept(store: Store, run_id: str) -> bool:

@@ -9,7 +9,7 @@ import typer
 from ziggurat.cli import options
 from ziggurat.cli.agents import agent_of
 from ziggurat.cli.outcome import COMPLETED, STOPPED
-from ziggurat.cli.store import labels_from, then_closed
+from ziggurat.cli.store import labels_from, require_lasting, then_closed
 from ziggurat.cli.supervised import loaded_all, supervised
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.errors import ConfigurationError
@@ -44,6 +44,7 @@ def submit(
       ziggurat submit orders.py:order '{"item": "lamp"}' --not-before 2030-01-31T08:00
     """
     place = agent_of(options.AgentOptions(agent=agent), store)
+    require_lasting(place.store, "submit", "run", "--store")
     due = None if not_before is None else _time(not_before)
     labels = labels_from(label) or None
     submitting = place.submit(prompt, run_id=run_id, labels=labels, not_before=due, priority=priority)
@@ -82,6 +83,8 @@ def worker(
       ziggurat worker desk.py:agent orders.py:order reports.py:nightly --concurrency 20
     """
     runnables, schedules = loaded_all(agents, store)
+    for each in runnables.values():
+        require_lasting(each.store, "worker", "run", "--store")
     workers = [
         each.worker(schedules=schedules.get(name, ()), concurrency=concurrency, attempts=attempts, grace=grace)
         for name, each in runnables.items()

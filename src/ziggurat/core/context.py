@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
-from ziggurat.core.errors import ConfigurationError, described, timed_out
+from ziggurat.core.errors import ConfigurationError, Timeout, described
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, Listeners
 from ziggurat.core.path import escaped
 from ziggurat.core.settings import outer_rule
@@ -466,7 +466,9 @@ class Limit:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._alarm.cancel()
         if self._interruption.end() and kind is asyncio.CancelledError:
-            raise timed_out(self._ctx.path, self.seconds) from error
+            late = Timeout(f"{self._ctx.path} timed out after {self.seconds:g} s", seconds=self.seconds)
+            late._limited = self._ctx.path
+            raise late from error
 
 
 CLOCK = Key[Clock]("clock")

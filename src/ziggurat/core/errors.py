@@ -43,6 +43,9 @@ from typing import Literal, TypeVar, cast
 
 F = TypeVar("F")
 
+DECIDED = "_decided"
+"""The attribute of an error that comes again whenever its run goes on, as a wait was decided so: the text of that."""
+
 ToolErrorKind = Literal[
     "invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted", "retry"
 ]
@@ -229,21 +232,7 @@ class Timeout(ServiceError, TimeoutError):
     def __init__(self, message: str = "", *, seconds: float | None = None) -> None:
         super().__init__(message or (f"timed out after {seconds:g} s" if seconds is not None else "timed out"))
         self.seconds = seconds
-
-
-_LIMITED = "_limited"  # the attribute of a Timeout with the path of the call whose time was limited
-
-
-def timed_out(path: str, seconds: float) -> Timeout:
-    """Return the error of a call at a path that is over its limit."""
-    error = Timeout(f"{path} timed out after {seconds:g} s", seconds=seconds)
-    attach(error, _LIMITED, path)
-    return error
-
-
-def is_limit_of(error: BaseException, path: str) -> bool:
-    """Return whether an error says that the call at a path is over its own limit, not one below it."""
-    return fact_of(error, _LIMITED, str) == path
+        self._limited = ""  # the path of the call whose limit it was
 
 
 class LimitExceeded(ServiceError):
@@ -406,19 +395,6 @@ def attach(error: BaseException, name: str, value: object) -> None:
     """Set an attribute of an error, also if its class is frozen, but not if it is a property; never raise."""
     with suppress(BaseException):  # as above
         BaseException.__setattr__(error, name, value)
-
-
-_DECIDED = "_decided"  # the attribute of an error with which a decided wait ends, each time that the run goes on
-
-
-def as_decided(error: F, text: str) -> F:
-    """Mark an error as the end of a decided wait, with a text that says of which, and return it."""
-    attach(cast("BaseException", error), _DECIDED, text)
-    return error
-
-
-def decided_text(error: BaseException) -> str | None:
-    return fact_of(error, _DECIDED, str)
 
 
 def described(error: BaseException) -> str:

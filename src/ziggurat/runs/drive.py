@@ -259,10 +259,10 @@ def _cause_of(error: BaseException, stop: stops.Stop, path: str) -> failures.Cau
     """Return the cause of a failed run, and of one whose stop does not say what was over, or denied."""
     if isinstance(stop, stops.Failed):
         return failures.Cause.of(error)
-    decided = errors.decided_text(error)
-    if decided is None and not (isinstance(stop, stops.TimedOut) and not errors.is_limit_of(error, path)):
-        return None
-    return failures.Cause.of(error, decided or errors.text_of(error), decided=decided is not None)
+    decided = errors.fact_of(error, errors.DECIDED, str)
+    within = isinstance(stop, stops.TimedOut) and errors.fact_of(error, "_limited", str) != path
+    told = decided or (errors.text_of(error) if within else "")
+    return failures.Cause.of(error, told, decided=decided is not None) if told else None
 
 
 async def drive_gated(

@@ -50,6 +50,8 @@ async def send(
 
 
 async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | None, now: float | None = None) -> bool:
+    if not name:
+        raise errors.ConfigurationError(f"an event that is sent to {run_id!r} has a name, a text that is not empty")
     try:
         data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now), strict=True)
     except TypeError as error:

@@ -1,13 +1,15 @@
 """Requests: ids and numbers as they come in paths, headers, queries and bodies, and the statuses of errors."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from ziggurat.core.codec import decode
 from ziggurat.core.errors import (
     AlreadyDecided,
     CallerError,
     ConfigurationError,
     Denied,
+    JournalCorrupt,
     JournalError,
     LeaseHeld,
     LimitExceeded,
@@ -45,6 +47,25 @@ def read_number(query: Mapping[str, str], name: str, default: int, *, least: int
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
         raise ConfigurationError(f"{name} is a whole number from {least} to {most}, got {text!r:.50}")
     return int(text)
+
+
+def read_labels(texts: Iterable[str], sign: str, where: str) -> dict[str, object]:
+    """Return the labels of texts such as ``NAME:VALUE``, where that is the sign."""
+    labels: dict[str, object] = {}
+    for each in texts:
+        name, found, text = each.partition(sign)
+        if not (name and found):
+            raise ConfigurationError(f"{where} takes NAME{sign}VALUE, such as team{sign}blue; got {each!r:.150}")
+        labels[name] = value_of(text)
+    return labels
+
+
+def value_of(text: str) -> object:
+    """Return the value of a text that is JSON; any other is text."""
+    try:
+        return decode(text, object)
+    except JournalCorrupt:
+        return text
 
 
 def read_status(name: str, where: str = "status") -> str:

@@ -54,6 +54,12 @@ class _Text(msgspec.Struct, forbid_unknown_fields=True):
     text: str
 
 
+class _Event(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    value: Any = None
+    key: str | None = None
+
+
 class _Fork(msgspec.Struct, forbid_unknown_fields=True):
     at: int | None = None
     prompt: str | None = None
@@ -72,7 +78,7 @@ class _Routes:
 
     async def list_runs(self, request: Request) -> Any:
         query = request.query_params
-        labels = dict(each.partition(":")[::2] for each in query.getlist("label"))
+        labels = requests.read_labels(query.getlist("label"), ":", "label")
         try:
             before = float(query["before"]) if "before" in query else None
         except ValueError as error:
@@ -157,6 +163,11 @@ class _Routes:
         agent, _ = await self.agents.agent_of(_id(request))
         return {"done": await agent.attach(_id(request)).inject((await _body(request, _Text)).text)}
 
+    async def send(self, request: Request) -> Any:
+        agent, _ = await self.agents.agent_of(_id(request))
+        event = await _body(request, _Event)
+        return {"new": await agent.attach(_id(request)).send(event.name, event.value, key=event.key)}
+
     async def resume(self, request: Request) -> Any:
         self.agents.admit()
         await self.agents.resume(_id(request))
@@ -215,6 +226,7 @@ def routes(agents: ServedAgents) -> list[Route]:
         route("GET", "/runs/{id}/tree", own.read_tree),
         route("GET", "/runs/{id}/standing", own.read_standing),
         route("GET", "/runs/{id}/record", own.read_record),
+        route("POST", "/runs/{id}/events", own.send),
         route("POST", "/runs/{id}/decisions", own.decide),
         route("POST", "/runs/{id}/cancel", own.cancel),
         route("POST", "/runs/{id}/inject", own.inject),

@@ -32,7 +32,7 @@ _lock = threading.Lock()
 
 
 def connect(url: str | Store, *, key: Key = None) -> Store:
-    """Open the store at a URL; the same URL and key in this process give the same object.
+    """Open the store at a URL; the same URL and key in this process give the same object, but each `memory:` a new one.
 
     ::
 

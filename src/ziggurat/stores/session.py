@@ -293,7 +293,7 @@ class Session:
             runs = await unfinished_runs(self.store, self.id)
             if runs:
                 raise RunExists(
-                    f"the session {self.id!r} is needed by {len(runs)} runs that can be continued, such as "
+                    f"the session {self.id!r} is needed by runs that can be continued, {len(runs)} in all, such as "
                     f"{', '.join(map(repr, runs[:5]))}; resume them to their end, or delete them first"
                 )
             self._writers.forget(self._log)
