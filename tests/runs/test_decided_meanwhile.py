@@ -15,6 +15,7 @@ from tests.stores.watched import WatchedStore
 from ziggurat import Agent, AgentRun, Approve, Deny, Modify, tool
 from ziggurat.agents import Answer, Decision, PendingItem, RunHandle, runs_of
 from ziggurat.core.codec import encode
+from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import Flow, ask, first, flow, gather, step
 from ziggurat.messages import stops
 from ziggurat.messages.posted import PostedDecisions, PostedWithdrawal
@@ -246,3 +247,77 @@ async def test_a_server_goes_on_with_what_was_decided_while_the_run_worked(kind:
         works.ends.set()
         while (await server.get("/runs/r"))["status"] != "Completed":  # noqa: ASYNC110 - it is suspended in between
             await asyncio.sleep(0)
+
+
+async def _end(agent: Any, how: str) -> None:
+    """End a run that waits, or have it abandon what waits."""
+    if how == "redirected":
+        assert await agent.attach("r").redirect("Stop")
+    else:
+        assert await agent.attach("r").cancel()
+        await agent.resume("r")
+
+
+@pytest.mark.parametrize("place", [None, *STORES])
+@pytest.mark.parametrize("how", ["cancelled", "redirected"])
+async def test_a_decision_on_what_is_abandoned_is_refused_and_the_run_stays(
+    how: str, place: str | None, tmp_path: Path
+) -> None:
+    async with stores(place or "memory", tmp_path, 1) as [store]:
+        works = Works()
+        works.ends.set()
+        agent = works.agent(None if place is None else store)
+        items = (await _run(works, agent)).pending
+        await agent.decide("r", {items[0].id: Deny("no")})
+        await _end(agent, how)
+        before, status = await agent.record("r"), await agent.attach("r").status()
+        assert status.pending == (items[1:] if how == "redirected" else ())
+        for _ in range(2):
+            with pytest.raises(AlreadyDecided, match=r"ended|redirected"):
+                await agent.decide("r", {items[1].id: Approve()})
+        await agent.decide("r", {items[0].id: Deny("no")})
+        assert await agent.record("r") == before
+        assert not await agent.pending() or how == "redirected"
+        decisions = {items[1].id: Approve()} if how == "cancelled" else {}
+        run = await agent.resume("r", decisions)
+        assert (run.stop, works.paid) == (stops.Completed(), ["bob"] if decisions else [])
+
+
+async def test_a_server_refuses_decisions_on_a_run_that_was_cancelled() -> None:
+    works = Works()
+    works.ends.set()
+    agent = works.agent(InMemoryStore())
+    item = (await _run(works, agent)).pending[0]
+    async with serving(app([agent], token=TOKEN)) as server:
+        await server.post("/runs/r/cancel")
+        assert await server.ended("r") == await server.get("/runs/r")
+        assert (await server.get("/runs/r"))["pending"] == []
+        body = {"decisions": [{"id": item.id, "action": "approve"}]}
+        assert "Cancelled" in str(await server.post("/runs/r/decisions", body, 409))
+        assert (await server.get("/runs/r"))["status"] == "Cancelled"
+        assert not works.paid
+
+
+FIELDS: dict[str, Any] = {"reason": "x", "arguments": {"to": "eve"}, "answer": "x", "result": "x"}
+TAKEN = {"approve": "", "deny": "reason", "modify": "arguments", "answer": "answer", "happened": "result"}
+
+
+async def test_a_server_takes_one_decision_on_a_call_with_the_fields_of_its_action() -> None:
+    works = Works()
+    works.ends.set()
+    agent = works.agent(InMemoryStore())
+    item = (await _run(works, agent)).pending[0]
+    before = await agent.record("r")
+    wrong = [
+        {"action": action, name: value, **({taken: FIELDS[taken]} if taken else {})}
+        for action, taken in {**TAKEN, "did_not_happen": ""}.items()
+        for name, value in FIELDS.items()
+        if name != taken
+    ]
+    async with serving(app([agent], token=TOKEN)) as server:
+        for each in [*wrong, {"action": "answer"}, {"action": "modify"}]:
+            await server.post("/runs/r/decisions", {"decisions": [{"id": item.id, **each}]}, 422)
+        approve, deny = {"id": item.id, "action": "approve"}, {"id": item.id, "action": "deny"}
+        await server.post("/runs/r/decisions", {"decisions": [approve, deny]}, 422)
+        assert await agent.record("r") == before
+        await server.post("/runs/r/decisions", {"decisions": [approve, approve]})

@@ -315,7 +315,8 @@ class RunHandle(Generic[Out]):
             environment: Its clock tells what has expired.
 
         Raises:
-            AlreadyDecided: a call was decided in another way before.
+            AlreadyDecided: a call was decided in another way before, or the run has ended, such as by `cancel`; then
+                `resume` takes decisions.
             ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
         """
         await self._opener.deciding.decide(self.id, decisions, (environment or Environment()).clock)

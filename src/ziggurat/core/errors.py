@@ -113,7 +113,10 @@ class MissingExtra(ConfigurationError):
 
 
 class AlreadyDecided(CallerError):
-    """Raised when a call was decided already, in another way, or has expired; the first decision stands."""
+    """Raised when a call was decided already, in another way, or a decision comes too late; the first one stands.
+
+    It is too late when the call has expired, or the run has ended or was redirected.
+    """
 
 
 class EmptyPrompt(CallerError):

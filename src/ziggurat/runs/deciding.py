@@ -3,13 +3,16 @@
 from collections import OrderedDict
 from collections.abc import Callable
 
+from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentService
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import Clock
-from ziggurat.core.errors import LeaseHeld
+from ziggurat.core.errors import AlreadyDecided, LeaseHeld
 from ziggurat.journal.entries import Ended, Pending
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import OPEN
 from ziggurat.messages.agent import Decisions
+from ziggurat.messages.posted import PostedMessages, read_posted
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs
 
@@ -47,6 +50,7 @@ class Deciding:
             return
         try:
             inbox = kept if kept is not None and journal is known else self._inbox(run_id, journal)
+            await self._check_goes_on(inbox, decisions, clock.now())
             decided = await inbox.decide(decisions, clock.now(), self._agent, in_time=True)
             # All in one write, with the new end: with a part of them the run would go on as if the rest were undecided.
             for entry in decided[:-1]:
@@ -59,6 +63,18 @@ class Deciding:
         finally:
             await self._runs.leave(run_id, journal)
         self._keep(run_id, inbox)
+
+    async def _check_goes_on(self, inbox: Inbox, decisions: Decisions, now: float) -> None:
+        """Refuse decisions that are not on record already if the run has ended, or abandons the calls that wait."""
+        end, posted = inbox.journal.ended, [read_posted(each.data) for each in await inbox.untaken()]
+        if end is not None and end.stop not in OPEN:
+            why = f"the run has ended ({end.stop}); resume(run_id, decisions) goes on with it, and with the call"
+        elif any(isinstance(each, PostedMessages) and each.verb == "redirect" for each in posted):
+            why = "the run was redirected, and abandons the call when it goes on"
+        else:
+            return
+        for entry in decision_entries(inbox.journal, decisions, now, self._agent, in_time=True):
+            raise AlreadyDecided(f"the decision on {entry.path} comes too late, and was not recorded: {why}")
 
     async def _waiting_run(self, run_id: str, decisions: Decisions) -> str:
         """Return the id of the run that waits, or was decided on, of a chain that continued as new."""

@@ -1,10 +1,10 @@
 """What waits in a run for clients, and what they decide, by any protocol."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
@@ -45,29 +45,34 @@ class PendingRow(Struct, frozen=True):
         return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, answer, expires)
 
 
+_ACTIONS: dict[str, tuple[Callable[..., Decision], str, bool]] = {
+    "approve": (Approve, "", False),
+    "deny": (Deny, "reason", False),
+    "modify": (Modify, "arguments", True),
+    "answer": (Answer, "answer", True),
+    "happened": (lambda result="": Happened(result), "result", False),
+    "did_not_happen": (DidNotHappen, "", False),
+}
+"""What each action makes of the field that it takes, and whether it must have it."""
+
+
 class _StatedDecision(Struct, forbid_unknown_fields=True):
     id: str
     action: Literal["approve", "deny", "modify", "answer", "happened", "did_not_happen"]
-    reason: str = "denied"
-    arguments: dict[str, Any] | None = None
-    answer: Any = None
-    result: str = ""
+    reason: str | UnsetType = UNSET
+    arguments: dict[str, Any] | UnsetType = UNSET
+    answer: Any = UNSET
+    result: str | UnsetType = UNSET
 
     def decision(self) -> Decision:
-        match self.action:
-            case "deny":
-                return Deny(self.reason)
-            case "modify":
-                if self.arguments is None:
-                    raise ConfigurationError("the action modify takes arguments, an object")
-                return Modify(self.arguments)
-            case "answer":
-                return Answer(self.answer)
-            case "happened":
-                return Happened(self.result)
-            case "did_not_happen":
-                return DidNotHappen()
-        return Approve()
+        made, takes, must = _ACTIONS[self.action]
+        fields = {"reason": self.reason, "arguments": self.arguments, "answer": self.answer, "result": self.result}
+        given = {name: value for name, value in fields.items() if value is not UNSET}
+        if given.keys() - {takes} or (must and not given):
+            raise ConfigurationError(
+                f"the action {self.action} takes {takes or 'nothing else'}, got {', '.join(given) or 'nothing'}"
+            )
+        return made(*given.values())
 
 
 class Decisions(Struct, forbid_unknown_fields=True):
@@ -76,7 +81,11 @@ class Decisions(Struct, forbid_unknown_fields=True):
     decisions: list[_StatedDecision]
 
     def by_id(self) -> dict[str, Decision]:
-        return {each.id: each.decision() for each in self.decisions}
+        decided: dict[str, Decision] = {}
+        for each in self.decisions:
+            if decided.setdefault(each.id, decision := each.decision()) != decision:
+                raise ConfigurationError(f"there are two decisions on {each.id!r:.100}; give one")
+        return decided
 
 
 def asked_items(entries: Sequence[JournalEntry]) -> dict[str, PendingItem]:
