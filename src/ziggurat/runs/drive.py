@@ -22,7 +22,7 @@ from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.opening import Opening
 from ziggurat.runs.options import RunOptions
-from ziggurat.runs.recorded_run import recorded_run
+from ziggurat.runs.recovering import recorded_run
 from ziggurat.runs.runs import conditions_of
 
 
