@@ -461,7 +461,7 @@ async def test_a_method_is_a_tool_with_its_instance() -> None:
     assert run.observations == ("ur has tea",)
     assert list(tool(Shop("ur").bare).spec.parameters["properties"]) == ["item"]
     for unbound in (Shop.find, tool(Shop.bare)):
-        with pytest.raises(ConfigurationError, match="a method, which needs its instance"):
+        with pytest.raises(ConfigurationError, match="a method: give that of an instance"):
             Toolbox([unbound])
 
 

@@ -231,11 +231,11 @@ class Timeout(ServiceError, TimeoutError):
     """A deadline passed; `seconds` is the limit that was set."""
 
     transient = True
+    _limited: str = ""  # the path of the call whose limit it was
 
     def __init__(self, message: str = "", *, seconds: float | None = None) -> None:
         super().__init__(message or (f"timed out after {seconds:g} s" if seconds is not None else "timed out"))
         self.seconds = seconds
-        self._limited = ""  # the path of the call whose limit it was
 
 
 class LimitExceeded(ServiceError):
