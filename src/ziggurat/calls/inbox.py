@@ -22,6 +22,7 @@ from ziggurat.messages.posted import (
     Inboxes,
     PostedDecisions,
     PostedEvent,
+    PostedMessages,
     PostedSteering,
     PostedWithdrawal,
     read_posted,
@@ -81,6 +82,7 @@ class Inbox:
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
         self._decisions: dict[int, PostedDecisions] = {}  # by the numbers of the items
         self._taken: set[int] = set()
+        self.redirects: set[int] = set()  # the numbers of those that nothing has taken
         self._waiting: set[int] = set()  # the events and messages that were read, and that nothing has taken
         self._takers: dict[str, list[Decided]] = {}  # of what has taken an event, by each path above
         self._entries = 0  # how many entries of the record were searched for what was taken
@@ -117,6 +119,8 @@ class Inbox:
             self._spoilt.add(content.key)
             waits = False
         else:
+            if waits and isinstance(content, PostedMessages) and content.verb == "redirect":
+                self.redirects.add(item.number)
             waits = waits and self._receive(item.number, content, self._end)
         if waits:
             self._waiting.add(item.number)
@@ -150,6 +154,7 @@ class Inbox:
     def _mark_taken(self, number: int) -> None:
         self._taken.add(number)
         self._waiting.discard(number)
+        self.redirects.discard(number)
 
     def _give_back(self, number: int) -> None:
         """Leave an event to later waits: the part of a group that has taken it was not the one that counts."""

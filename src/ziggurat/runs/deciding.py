@@ -12,7 +12,6 @@ from ziggurat.journal.entries import Ended, Pending
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import OPEN
 from ziggurat.messages.agent import Decisions
-from ziggurat.messages.posted import PostedMessages, read_posted
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs
 
@@ -66,10 +65,11 @@ class Deciding:
 
     async def _check_goes_on(self, inbox: Inbox, decisions: Decisions, now: float) -> None:
         """Refuse decisions that are not on record already if the run has ended, or abandons the calls that wait."""
-        end, posted = inbox.journal.ended, [read_posted(each.data) for each in await inbox.untaken()]
+        await inbox.read()
+        end = inbox.journal.ended
         if end is not None and end.stop not in OPEN:
             why = f"the run has ended ({end.stop}); resume(run_id, decisions) goes on with it, and with the call"
-        elif any(isinstance(each, PostedMessages) and each.verb == "redirect" for each in posted):
+        elif inbox.redirects:
             why = "the run was redirected, and abandons the call when it goes on"
         else:
             return
