@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal
 
 import pytest
@@ -61,9 +61,10 @@ class Proxy:
 
     async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         try:
-            while piece := await source.read(65_536):
-                await asyncio.sleep(self.delay / 2)  # there and back
-                target.write(piece)
+            with suppress(ConnectionError):  # the client resets a connection that it gives up
+                while piece := await source.read(65_536):
+                    await asyncio.sleep(self.delay / 2)  # there and back
+                    target.write(piece)
         finally:
             target.close()
 
