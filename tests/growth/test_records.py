@@ -43,8 +43,8 @@ from ziggurat.teams import (
 )
 from ziggurat.tools import tool_call
 
-TWICE = 2.25
-"""Times as much as for n turns that 2n turns may take: 2.2, and a little for what comes at one of the lengths only."""
+TWICE = 2.2
+"""Times as much as for n turns that 2n turns may take."""
 
 TWICE_THE_TIME = 2.5
 """Times as long: each run copies the list of its conversation a few times, in nanoseconds a message."""

@@ -332,7 +332,7 @@ def _meant(message: Message) -> object:
         if isinstance(part, File):
             parts.append(msgspec.structs.replace(part, name=None))
         elif isinstance(part, (ToolCall, ToolResult)):
-            parts.append(msgspec.structs.replace(part, id=""))
+            parts.append(msgspec.structs.replace(part, id=part.id.partition("#")[0]))
         elif part != Thinking(" "):  # which fills the field where there is no thought
             parts.append(part)
     return message.role, parts
