@@ -208,15 +208,17 @@ class Ziggurat:
     def local(self, tool: Tool) -> Any:
         from msgspec.json import encode
 
-        from ziggurat import Agent, Context, ModelRequest, ModelResponse
+        from ziggurat import Agent, Context, ModelRequest, ModelResponse, Usage
         from ziggurat.messages.message import Message, Text, ToolCall
+
+        usage = Usage(9, 3, requests=1)  # as providers state it
 
         async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
             calls = await PLAY.get().turn()
             if not calls:
-                return ModelResponse(Message("assistant", (Text(DONE),)))
+                return ModelResponse(Message("assistant", (Text(DONE),)), usage=usage)
             parts = [ToolCall(each.id, tool.__name__, encode(each.arguments).decode()) for each in calls]
-            return ModelResponse(Message("assistant", tuple(parts)), "tool_calls")
+            return ModelResponse(Message("assistant", tuple(parts)), "tool_calls", usage)
 
         return Agent(model, tools=[tool], max_steps=100_000)
 

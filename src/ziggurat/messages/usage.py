@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import reduce
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -69,7 +70,15 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         msgspec.structs.force_setattr(self, "requests", self.requests or 1)  # else it would say that nothing was used
 
     def __add__(self, other: "Usage") -> "Usage":
-        return sum_of(self, other)
+        return Usage(
+            _added(self.input, other.input),
+            _added(self.output, other.output),
+            _added(self.cache_read, other.cache_read),
+            _added(self.cache_write, other.cache_write),
+            _added(self.reasoning, other.reasoning),
+            min(self.requests + other.requests, _MOST),
+            estimated=self.estimated or other.estimated,
+        )
 
     def __mul__(self, times: int) -> "Usage":
         return sum_of(*[self] * times)
@@ -89,15 +98,13 @@ _NOTHING = Usage()
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    figures: dict[str, Any] = {}
-    estimated = False
-    for usage in usages:
-        estimated = estimated or usage.estimated
-        for name in _FIGURES:
-            figure = getattr(usage, name)
-            if figure is not None:
-                figures[name] = min(figures.get(name, 0) + figure, _MOST)
-    return Usage(**figures, estimated=estimated)
+    return reduce(Usage.__add__, usages, _NOTHING)
+
+
+def _added(known: int | None, more: int | None) -> int | None:
+    if known is None or more is None:
+        return more if known is None else known
+    return min(known + more, _MOST)
 
 
 def as_usage(cost: object) -> Usage | None:
@@ -131,7 +138,7 @@ class Tally:
         model = usage.model or name
         tally: Tally | None = self
         while tally is not None:
-            tally.by_model[model] = sum_of(tally.by_model.get(model, _NOTHING), usage)
+            tally.by_model[model] = tally.by_model.get(model, _NOTHING) + usage
             tally.model_calls += 1
             tally = tally.outer
 
