@@ -46,6 +46,7 @@ from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, Transcript, assistant, stops
 from ziggurat.messages.conversation import Conversation
 from ziggurat.middleware import Redaction
+from ziggurat.middleware.secrets import Secrets
 from ziggurat.models import ScriptedModel
 from ziggurat.models.scripted import Piece
 from ziggurat.stores import InMemoryStore
@@ -413,6 +414,26 @@ def test_what_is_known_of_conversations_that_grow_masks_them_as_a_whole(seed: in
         assert list(known.masked(view)) == expected
         assert list(known.masked(AgentRequest(tuple(view))).messages) == expected
         assert known.masked(view).fingerprint() == Transcript.of(*expected).fingerprint()
+
+
+def test_a_conversation_in_use_is_masked_once_however_many_others_there_are() -> None:
+    searched = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal searched
+        searched += event == "call" and frame.f_code is Secrets.masked.__code__
+
+    known, conversation = Redaction("sesame"), Conversation([user(f"word {number}") for number in range(100)])
+    known.masked(conversation.view())
+    sys.setprofile(count)
+    try:
+        for number in range(1000):
+            known.masked(Conversation([user(f"other {number}"), user("word")]).view())
+            conversation.log.append(user("word"))
+            known.masked(conversation.view())
+    finally:
+        sys.setprofile(None)
+    assert searched <= 1000 * 3 * 2  # new messages, with a text and perhaps a name each
 
 
 @pytest.mark.parametrize("word", ["sesame", "word"])

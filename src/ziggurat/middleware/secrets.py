@@ -314,7 +314,7 @@ class Masking:
     def _mask_messages(self, messages: list[Message], depth: int) -> list[Message]:
         """Return messages with secrets masked; those at the start of a conversation are masked once."""
         key = tuple(map(id, messages[:2]))  # the messages are kept, so that their ids are not used again
-        alike = self._known.setdefault(key, []) if len(messages) > 1 else []
+        alike = self._known.pop(key, [])  # put back as the newest: what is used longest ago is forgotten first
         same, found = 0, _NONE
         for each in reversed(alike):  # mostly the newest is the start of this one, or this one of it
             if (length := shared(each[0], messages)) > same:
