@@ -64,11 +64,13 @@ class Ledger:
         self._at = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, **line: object) -> None:
-        os.write(self._at, json.dumps(line).encode() + b"\n")
+        # It begins a line of its own: a kill can cut the line before it short, at the border of a page.
+        os.write(self._at, b"\n" + json.dumps(line).encode() + b"\n")
         os.fsync(self._at)
 
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.path.read_bytes().splitlines()]
+        """Return the whole lines; what a line that was cut short stands for did not happen."""
+        return [json.loads(line) for line in self.path.read_bytes().splitlines() if line.endswith(b"}")]
 
     def close(self) -> None:
         os.close(self._at)

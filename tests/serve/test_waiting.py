@@ -145,28 +145,22 @@ async def test_a_served_run_ends_by_itself(
         assert END in await asking
 
 
-async def test_a_run_goes_on_in_time_whatever_else_waits_for_a_person() -> None:
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the server", "by the server"])
+async def test_a_run_that_was_decided_on_goes_on_in_time(beside: bool) -> None:
     clock = HandClock()
     application = served(clock)
     async with serving(application) as server:
         await server.post("/runs", {"agent": "both", "prompt": PROMPT, "run_id": "r-1"}, 201)
         run = await waiting_run(application, clock)
-        await clock.advance(3600)
+        if not beside:
+            await clock.advance(3600)
         [question] = [item for item in (await run.status()).pending if item.needs_decision]
-        await server.post("/runs/r-1/decisions", {"decisions": [{"id": question.id, "action": "answer", "answer": 7}]})
-        await server.until("r-1", "end")
-        assert (await server.get("/runs/r-1"))["output"] == "Ada slept and said 7"
-
-
-async def test_a_run_goes_on_when_it_is_decided_on_beside_the_server() -> None:
-    clock = HandClock()
-    application = served(clock)
-    async with serving(application) as server:
-        await server.post("/runs", {"agent": "both", "prompt": PROMPT, "run_id": "r-1"}, 201)
-        run = await waiting_run(application, clock)
-        [question] = [item for item in (await run.status()).pending if item.needs_decision]
-        await run.decide({question.id: Answer(7)})
-        await clock.advance(3600)
+        if beside:
+            await run.decide({question.id: Answer(7)})
+            await clock.advance(3600)
+        else:
+            decision = {"id": question.id, "action": "answer", "answer": 7}
+            await server.post("/runs/r-1/decisions", {"decisions": [decision]})
         await server.until("r-1", "end")
         assert (await server.get("/runs/r-1"))["output"] == "Ada slept and said 7"
 
