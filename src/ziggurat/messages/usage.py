@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import reduce
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -98,7 +97,10 @@ _NOTHING = Usage()
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    return reduce(Usage.__add__, usages, _NOTHING)
+    total = _NOTHING
+    for usage in usages:
+        total += usage
+    return total
 
 
 def _added(known: int | None, more: int | None) -> int | None:
