@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.codec import canonical, check_depth
+from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.message import (
@@ -301,7 +301,6 @@ class CallReader:
 
 
 _DECODER = msgspec.json.Decoder(Chunk)
-_decode = _DECODER.decode
 
 _KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_results")
 """The provider's own fields that are kept in `raw`."""
@@ -357,14 +356,10 @@ class Reader:
         if event.event == "error":
             raise self._with_partial(failure(None, {}, data, self._dialect))
         try:
-            check_depth(data)
-            chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            try:
-                chunk = read(_DECODER, data)
-            except ValueError:
-                self._broken = data
-                return []
+            chunk = read(_DECODER, data)
+        except ValueError:
+            self._broken = data
+            return []
         if chunk.usage is not None:
             self._usage = merge_usage(self._usage, chunk.usage)
         if chunk.error or chunk.object == "error":
