@@ -329,7 +329,6 @@ def _raw(reply: ResponseObject, items: list[Item], contents: list[Content], refu
 
 
 _NOTHING = Raw(b"null")
-_TEXT = "response.output_text.delta"
 
 
 class _Event(Struct, gc=False):
@@ -397,9 +396,6 @@ class Reader:
         self._reply: ResponseObject | None = None
         self._items: list[Item] = []
         self._unread: str | None = None
-        self._at = ""  # the item, place and pieces of the text in progress
-        self._place: int | None = None
-        self._sent: list[str] = []
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
         """Read an event and return its deltas; events of unknown types have none."""
@@ -409,13 +405,6 @@ class Reader:
             raise unreadable(self._dialect, self._unread)
         try:
             content = read(_event, event.data)
-            if content.type == _TEXT and content.item_id == self._at and content.content_index == self._place:
-                text = content.delta
-                if isinstance(text, str) and text:  # fast path for the most frequent event
-                    self._sent.append(text)
-                    delta = TextDelta(text)
-                    self._fold.push(delta)
-                    return [delta]
             return self._take(content, content.type or event.event)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             if event.data and not event.data.startswith("[DONE]"):
@@ -469,7 +458,6 @@ class Reader:
         slot = _Slot(item, self._calls, isinstance(before, Reasoning))
         self._calls += isinstance(item, FunctionCall)
         self._slots.append(slot)
-        self._at = ""
         self._by_place[event.output_index] = slot
         if item.id:
             self._by_id[item.id] = slot
@@ -503,10 +491,7 @@ class Reader:
         if done:
             texts = (event.text, event.refusal, event.arguments)
             return self._rest(slot, place, next((each for each in texts if each is not None), None))
-        deltas = self._more(slot, place, event.delta)
-        if deltas and event.item_id and kind is OutputMessage:
-            self._at, self._place, self._sent = event.item_id, event.content_index, slot.sent[place]
-        return deltas
+        return self._more(slot, place, event.delta)
 
     def _added(self, event: _Event) -> list[PartDelta]:
         item = item_of(event.item)
