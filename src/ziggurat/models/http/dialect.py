@@ -257,18 +257,9 @@ DIALECTS: dict[str, Dialect] = {each.name: each for each in _ALL}
 
 
 def dialect_of(provider: str) -> Dialect:
-    """Return the dialect of ``"name"``, or of ``"name@https://host/v1"``: the same dialect at another address."""
-    name, at, address = provider.partition("@")
-    known = DIALECTS.get(name)
-    if known is None:
-        raise ConfigurationError(f"there is no provider {name!r}; there are {', '.join(sorted(DIALECTS))}")
-    if not at:
-        return known
-    if not address.startswith(("http://", "https://")):
-        raise ConfigurationError(
-            f"{provider!r} names no address: write {name}@https://host/v1:model, with http:// or https://"
-        )
-    return at_address(msgspec.structs.replace(known, base_variables=(), key_needed=False), address.rstrip("/"))
+    if provider not in DIALECTS:
+        raise ConfigurationError(f"there is no provider {provider!r}; there are {', '.join(sorted(DIALECTS))}")
+    return DIALECTS[provider]
 
 
 def at_address(dialect: Dialect, base_url: str) -> Dialect:

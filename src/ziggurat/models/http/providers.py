@@ -221,7 +221,7 @@ class Provider:
 
 
 def provider(name: str) -> Provider:
-    """Return a provider by name, ``"openai"`` or ``"openai@https://host/v1"``.
+    """Return a provider by name, such as ``"openai"``.
 
     Raises:
         ConfigurationError: there is no provider with this name.
