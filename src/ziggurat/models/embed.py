@@ -2,7 +2,6 @@
 
 import base64
 import ssl
-from collections import OrderedDict
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, SecretText, checked
 from ziggurat.http.client import HttpReply
 from ziggurat.http.limits import Limits
+from ziggurat.layers.cache import Cached, CacheStore
 from ziggurat.messages.model import Embedder, Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http import stated
@@ -152,32 +152,25 @@ def _packed(embedding: str | list[float], name: str) -> bytes:
 class _Cached:
     def __init__(self, embedder: Embedder, size: int) -> None:
         self._embedder = embedder
-        self._size = size
-        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._store = CacheStore(size)
         self._model = ""
 
     async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
         """Embed the texts that are not in the cache, each once."""
-        known = {text: vector for text in request.texts if (vector := self._recalled(request.purpose, text))}
-        missing = tuple(dict.fromkeys(text for text in request.texts if text not in known))
+        kept = {text: self._store.get(f"{request.purpose}: {text}") for text in dict.fromkeys(request.texts)}
+        known: dict[str, bytes] = {text: cached.value for text, cached in kept.items() if cached is not None}
+        missing = tuple(text for text in kept if text not in known)
         answer = Embeddings((), self._model)
         if missing:
             answer = await self._embedder(EmbedRequest(missing, request.purpose), ctx)
             self._model = answer.model
             for text, vector in zip(missing, answer.vectors, strict=True):
-                known[text] = self._kept[request.purpose, text] = vector
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+                known[text] = vector
+                self._store[f"{request.purpose}: {text}"] = Cached(vector)
         return Embeddings(tuple(known[text] for text in request.texts), self._model, answer.usage)
 
-    def _recalled(self, purpose: str, text: str) -> bytes | None:
-        vector = self._kept.get((purpose, text))
-        if vector is not None:
-            self._kept.move_to_end((purpose, text))
-        return vector
-
     def __repr__(self) -> str:
-        return f"cached({self._embedder!r}, size={self._size})"
+        return f"cached({self._embedder!r}, size={self._store.size})"
 
 
 @checked
