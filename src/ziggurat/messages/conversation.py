@@ -102,14 +102,11 @@ class Conversation(Struct, eq=False, gc=False):
     rewritten: int = 0
     made_by: tuple[Any, ...] = ()
     beginning: "Transcript | None" = None
-    _digests: list[bytes] | None = None
-    _sizes: list[int] | None = None
-    _fragments: dict[str, list[bytes]] | None = None
-    _awaited: list[str] | None = None  # ids of calls without a result, the next one last
+    _awaited: list[str] = []  # ids of calls without a result, the next one last
     _known: int = 0  # the number of messages considered for that
-    _thoughts: dict[Thinking, int] | None = None  # where each stands first
+    _thoughts: dict[Thinking, int] = {}  # where each stands first
     _searched: int = 0  # the number of messages searched for them
-    _notes: dict[object, Any] | None = None
+    _notes: dict[object, Any] = {}
 
     if TYPE_CHECKING:  # what is passed is made a list below
 
@@ -151,8 +148,6 @@ class Conversation(Struct, eq=False, gc=False):
             answered = {result.id for message in log[last + 1 :] for result in message.tool_results}
             self._awaited = [call.id for call in reversed(log[last].tool_calls) if call.id not in answered]
             self._known = len(log)
-        if self._awaited is None:
-            self._awaited = []
         return self._awaited
 
     def view(self) -> "Transcript":
@@ -165,6 +160,14 @@ class Conversation(Struct, eq=False, gc=False):
         """Get what is known of the messages that it shares with the beginning of another conversation from there."""
         self.beginning = other = other.first(shared(other[:], self.log))
         other.give(self)
+
+
+def _no_digests() -> list[bytes]:
+    return [b""]
+
+
+def _no_sizes() -> list[int]:
+    return [0]
 
 
 class Transcript(Sequence[Message]):
@@ -222,12 +225,9 @@ class Transcript(Sequence[Message]):
         The digest of n+1 messages is made from the digest of n messages and the last message, so a run of N steps
         costs O(N).
         """
-        conversation = self.conversation
-        if conversation._digests is None:
-            conversation._digests = [b""]
-        digests = conversation._digests
+        digests = self.note("digests", _no_digests)
         while len(digests) <= self._length:
-            message = conversation.log[len(digests) - 1]
+            message = self.conversation.log[len(digests) - 1]
             digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
         return digests[self._length].hex()
 
@@ -236,18 +236,16 @@ class Transcript(Sequence[Message]):
 
     def follow(self, other: "Transcript") -> None:
         """Get what is known of the digests of the messages that it shares with another one from there."""
-        own, others = self.conversation, other.conversation
-        known = 0 if own._digests is None else len(own._digests)
-        if others is not own and others._digests is not None and len(others._digests) > known:
-            common = shared(others.log[: len(others._digests) - 1], own.log)
-            if common >= known:
-                own._digests = others._digests[: common + 1]
+        own, others = self.note("digests", _no_digests), other.note("digests", _no_digests)
+        if len(others) > len(own):
+            common = shared(other.conversation.log[: len(others) - 1], self.conversation.log)
+            if common >= len(own):
+                own[:] = others[: common + 1]
 
     def give(self, other: Conversation) -> None:
         """Give another conversation, which begins with these messages, their digests and sizes."""
-        conversation, length = self.conversation, self._length
-        other._digests = (conversation._digests or [b""])[: length + 1]
-        other._sizes = (conversation._sizes or [0])[: length + 1]
+        other._notes["digests"] = self.note("digests", _no_digests)[: self._length + 1]
+        other._notes["sizes"] = self.note("sizes", _no_sizes)[: self._length + 1]
 
     @property
     def made_by(self) -> tuple[Any, ...]:
@@ -267,42 +265,32 @@ class Transcript(Sequence[Message]):
 
         With `fitting`, those messages are encoded in place of the ones at the same position.
         """
-        conversation, length = self.conversation, self._length
-        if conversation._fragments is None:
-            conversation._fragments = {}
-        known = conversation._fragments.setdefault(wire, [])
-        while len(known) < length:
-            known.append(encode((conversation.log if fitting is None else fitting)[len(known)]))
-        return known if len(known) == length else known[:length]
+        known: list[bytes] = self.note(("fragments", wire), list)
+        messages = self.conversation.log if fitting is None else fitting
+        while len(known) < self._length:
+            known.append(encode(messages[len(known)]))
+        return known if len(known) == self._length else known[: self._length]
 
     def note(self, key: object, make: Callable[[], T]) -> T:
         """Return what was noted about the conversation under a key, or else what `make` returns, and note that.
 
         Messages may be added to the conversation later, and a view of it may begin with fewer.
         """
-        conversation = self.conversation
-        if conversation._notes is None:
-            conversation._notes = {}
-        if key not in conversation._notes:
-            conversation._notes[key] = make()
-        noted: T = conversation._notes[key]
-        return noted
+        notes: dict[object, T] = self.conversation._notes
+        if key not in notes:
+            notes[key] = make()
+        return notes[key]
 
     def size(self) -> int:
         """Return the approximate size of all its messages in characters; each message is measured once."""
-        conversation = self.conversation
-        if conversation._sizes is None:
-            conversation._sizes = [0]
-        sizes = conversation._sizes
+        sizes = self.note("sizes", _no_sizes)
         while len(sizes) <= self._length:
-            sizes.append(sizes[-1] + characters(conversation.log[len(sizes) - 1]))
+            sizes.append(sizes[-1] + characters(self.conversation.log[len(sizes) - 1]))
         return sizes[self._length]
 
     def holds(self, thought: Thinking) -> bool:
         """Return whether one of its messages has this thought; each message of a conversation is searched once."""
         conversation, length = self.conversation, self._length
-        if conversation._thoughts is None:
-            conversation._thoughts = {}
         for index in range(conversation._searched, length):
             for part in conversation.log[index].parts:
                 if isinstance(part, Thinking):

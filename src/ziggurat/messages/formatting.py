@@ -11,7 +11,7 @@ from ziggurat.core.visible import visible
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, AgentStep
 from ziggurat.messages.message import Text, ToolCall, ToolResult
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.usage import Usage, cost_text
 
 _ROUND = re.compile(r"(.*/((?:round|turn|scores|choice)-\d+))(?:/|$)")
 _SPACES = re.compile(r"\s+")
@@ -74,8 +74,6 @@ def usage_text(usage: Usage) -> str:
 def figures(
     steps: int, model_calls: int, tool_calls: int, usage: Usage, models: Mapping[str, Usage], seconds: float
 ) -> str:
-    from ziggurat.messages.usage import cost_text
-
     parts = [plural(steps, "step")]
     if model_calls != steps:
         parts.append(plural(model_calls, "model call"))
