@@ -7,11 +7,11 @@ from typing import Annotated, Any, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, fact_of
-from ziggurat.core.event import Queued, UnderPressure
+from ziggurat.core.event import UnderPressure
 from ziggurat.core.failures import call_given
 from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import SHARED, PositiveInt, checked
-from ziggurat.layers.rate_limiter import Permit, RateLimiter
+from ziggurat.layers.rate_limiter import RateLimiter
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -123,45 +123,21 @@ async def rate_limit(
     """
     if ctx.replayed:
         return await inner(request, ctx)
-    clock = ctx.clock
     weight = 0.0 if estimate is None else _weight("estimate", call_given(estimate, ctx, request))
-    now = clock.monotonic()
-    arrival = None if limiter.backend is None else limiter.arrival(now)
-    permit = limiter.take(weight, now)
-    if permit is None:
-        if ctx.listens(Queued):
-            due = limiter.due(weight, now) - now
-            await ctx.emit(Queued(ctx.path, "rate", limiter.waiting, due))
-        permit = await limiter.wait(weight, clock, ctx.deadline, arrival)
-    if arrival is not None:
-        permit = await limiter.share(permit, weight, ctx, arrival)
+    permit = await limiter.take(weight, ctx)
     try:
         response = await inner(request, ctx)
     except Exception as error:
-        more = _settle(limiter, permit, measure, error, ctx)
-        retry_after = fact_of(error, "retry_after", float)
-        pause = retry_after if retry_after is not None and not isinstance(error, LimitExceeded) else 0.0
-        if pause > 0:
-            limiter.pause(pause, clock)
-        if arrival is not None:
-            await limiter.settle_shared(permit, more, pause, clock)
+        retry_after = None if isinstance(error, LimitExceeded) else fact_of(error, "retry_after", float)
+        await limiter.settle(permit, _measured(measure, error, ctx), ctx.clock, pause=retry_after or 0.0)
         raise
-    more = _settle(limiter, permit, measure, response, ctx)
-    if arrival is not None:
-        await limiter.settle_shared(permit, more, 0.0, clock)
+    await limiter.settle(permit, _measured(measure, response, ctx), ctx.clock)
     return response
 
 
-def _settle(
-    limiter: RateLimiter, permit: Permit, measure: Callable[[Any], float | None] | None, outcome: object, ctx: Context
-) -> float:
-    """Correct the weight of a call; return how much more it was than estimated."""
+def _measured(measure: Callable[[Any], float | None] | None, outcome: object, ctx: Context) -> float | None:
     weight = None if measure is None else call_given(measure, ctx, outcome)
-    if weight is None:
-        return 0.0
-    more = _weight("measure", weight) - permit.weight
-    limiter.settle(permit, weight, ctx.clock)
-    return more
+    return None if weight is None else _weight("measure", weight)
 
 
 def _weight(setting: str, value: float) -> float:

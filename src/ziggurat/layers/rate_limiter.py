@@ -183,13 +183,40 @@ class RateLimiter:
         """The number of calls that wait for their turn."""
         return len(self._waiting)
 
-    def due(self, weight: float, now: float) -> float:
-        """Return when one more call would have its turn, in seconds of `monotonic`, as known at present."""
-        with self._lock:
-            *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
-            return due
+    async def take(self, weight: float, ctx: Context) -> Permit:
+        """Take one request and its weight, for all processes that share the window, when there is room for it.
 
-    def take(self, weight: float, now: float) -> Permit | None:
+        Raises:
+            LimitExceeded: the turn would come too late, the queue is full, the weight is more than a period has, or the
+                backend is away and refuses calls meanwhile.
+        """
+        clock = ctx.clock
+        arrival = clock.monotonic(), next(self._arrivals)  # calls wait in this order
+        permit = self._take_now(weight, arrival[0])
+        while True:
+            if permit is None:
+                if ctx.listens(Queued):
+                    await ctx.emit(Queued(ctx.path, "rate", self.waiting, self._seconds_until(weight, clock)))
+                permit = await self._wait(weight, clock, ctx.deadline, arrival)
+            seconds = 0.0 if self.backend is None else await self._take_shared(self.backend, permit, weight, clock)
+            if not seconds:
+                return permit
+            with self._lock:
+                if seconds < inf:
+                    self._closed_until = max(self._closed_until, clock.monotonic() + seconds)
+                self._give_back(permit, clock)
+            if seconds == inf:
+                raise LimitExceeded("rate", 0, 0, f"{self!r} is not known: its backend is away", transient=True)
+            permit = None
+
+    def _seconds_until(self, weight: float, clock: Clock) -> float:
+        """Return the seconds until one more call would have its turn, as known at present."""
+        with self._lock:
+            now = clock.monotonic()
+            *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
+            return due - now
+
+    def _take_now(self, weight: float, now: float) -> Permit | None:
         """Take one request and its weight if there is room and no call waits; else return None."""
         with self._lock:
             self._remove_expired(now)
@@ -199,22 +226,11 @@ class RateLimiter:
                 return None
             return self._add(now, 1, weight)
 
-    def arrival(self, now: float) -> tuple[float, int]:
-        """Return the time and the number of a call that comes now; calls wait in this order."""
-        return now, next(self._arrivals)
-
-    async def wait(
-        self, weight: float, clock: Clock, deadline: float | None = None, arrival: tuple[float, int] | None = None
-    ) -> Permit:
-        """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing.
-
-        Raises:
-            LimitExceeded: the turn would come too late, the queue is full, or the weight is more than a period has.
-        """
+    async def _wait(self, weight: float, clock: Clock, deadline: float | None, arrival: tuple[float, int]) -> Permit:
+        """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing."""
         if self.weight is not None and weight > self.weight:
             raise LimitExceeded("rate", self.weight, weight, f"a call of weight {weight:g} never fits into {self!r}")
         now = clock.monotonic()
-        arrival = self.arrival(now) if arrival is None else arrival
         latest = arrival[0] + self.max_wait
         waiter = _Waiter(weight, latest if deadline is None else min(latest, deadline), arrival)
         with self._lock:
@@ -243,16 +259,16 @@ class RateLimiter:
         except BaseException:
             with self._lock:
                 if waiter.permit is not None:
-                    self.give_back(waiter.permit, clock)  # the turn came together with the cancellation
+                    self._give_back(waiter.permit, clock)  # the turn came together with the cancellation
                 elif waiter in self._waiting:
                     self._waiting.remove(waiter)
                     self._pump(clock)
             raise
 
-    def settle(self, permit: Permit, weight: float, clock: Clock) -> None:
-        """Replace the weight that was taken by the actual weight."""
+    async def settle(self, permit: Permit, weight: float | None, clock: Clock, *, pause: float = 0.0) -> None:
+        """Replace the weight that was taken by the actual one, if known; let no call pass for `pause` seconds."""
         with self._lock:
-            more = weight - permit.weight
+            more = 0.0 if weight is None else weight - permit.weight
             if more > 0:
                 self._add(clock.monotonic(), 0, more)
             elif more < 0 and permit.counts:
@@ -260,8 +276,12 @@ class RateLimiter:
                 self._weight += more
             if more and self._waiting:
                 self._pump(clock)
+        if pause > 0:
+            self.pause(pause, clock)
+        if self.backend is not None:
+            await self._settle_shared(self.backend, permit, more, pause, clock)
 
-    def give_back(self, permit: Permit, clock: Clock) -> None:
+    def _give_back(self, permit: Permit, clock: Clock) -> None:
         with self._lock:
             if permit.counts:
                 self._requests -= permit.requests
@@ -269,52 +289,31 @@ class RateLimiter:
                 permit.requests, permit.weight = 0, 0.0
             self._pump(clock)
 
-    async def share(self, permit: Permit, weight: float, ctx: Context, arrival: tuple[float, int]) -> Permit:
-        """Take for all processes what was taken in this one; while they have no room, give it back and wait again.
-
-        Raises:
-            LimitExceeded: as in `wait`, or the backend is away and refuses calls meanwhile.
-        """
-        clock = ctx.clock
-        while seconds := await self._take_shared(permit, weight, clock):
-            with self._lock:
-                now = clock.monotonic()
-                if seconds < inf:
-                    self._closed_until = max(self._closed_until, now + seconds)
-                self.give_back(permit, clock)
-            if seconds == inf:
-                raise LimitExceeded("rate", 0, 0, f"{self!r} is not known: its backend is away", transient=True)
-            if ctx.listens(Queued):
-                await ctx.emit(Queued(ctx.path, "rate", self.waiting, seconds))
-            permit = await self.wait(weight, clock, ctx.deadline, arrival)
-        return permit
-
-    async def _take_shared(self, permit: Permit, weight: float, clock: Clock) -> float:
+    async def _take_shared(self, backend: RateBackend, permit: Permit, weight: float, clock: Clock) -> float:
         """Take from the shared window, and return 0, or the seconds until it has room."""
-        assert self.backend is not None
-        take = self.backend.update_window(self.name, RateWindow.take, self, weight, self.backend.time(clock))
+        take = backend.update_window(self.name, RateWindow.take, self, weight, backend.time(clock))
         task = asyncio.ensure_future(take)
         try:
             permit.slice, seconds = await asyncio.shield(task)
         except BaseException as error:
-            self.give_back(permit, clock)
+            self._give_back(permit, clock)
             if isinstance(error, asyncio.CancelledError):  # the backend has taken, or will
                 number, seconds = await task
                 if not seconds:
-                    await self.backend.update_window(self.name, RateWindow.give_back, number, 1, weight)
+                    await backend.update_window(self.name, RateWindow.give_back, number, 1, weight)
             raise
         return seconds
 
-    async def settle_shared(self, permit: Permit, more: float, pause: float, clock: Clock) -> None:
-        """Do what `settle` and `pause` do in the window that processes share."""
-        assert self.backend is not None
-        now = self.backend.time(clock)
+    async def _settle_shared(
+        self, backend: RateBackend, permit: Permit, more: float, pause: float, clock: Clock
+    ) -> None:
+        now = backend.time(clock)
         if more > 0:
-            await self.backend.update_window(self.name, RateWindow.add, self, 0, more, now)
+            await backend.update_window(self.name, RateWindow.add, self, 0, more, now)
         elif more < 0:
-            await self.backend.update_window(self.name, RateWindow.give_back, permit.slice, 0, -more)
+            await backend.update_window(self.name, RateWindow.give_back, permit.slice, 0, -more)
         if pause > 0:
-            await self.backend.update_window(self.name, RateWindow.close, now + min(pause, self.max_wait))
+            await backend.update_window(self.name, RateWindow.close, now + min(pause, self.max_wait))
 
     def pause(self, seconds: float, clock: Clock) -> None:
         """Let no call pass for `seconds`, at most `max_wait`; never shortens an earlier pause."""
