@@ -273,35 +273,6 @@ WRITERS: dict[Wire, Callable[[ReplyHead], ReplyWriter]] = {
 }
 
 
-class Places:
-    """Numbers the parts of a reply, from 0, as its pieces come."""
-
-    def __init__(self) -> None:
-        self._calls: dict[int, int] = {}
-        self._current = -1
-        self._count = 0
-        self._before: PartDelta | None = None
-
-    def place(self, piece: PartDelta) -> int:
-        """Return the number of the part that a piece belongs to: that of the piece before it, or the next."""
-        if isinstance(piece, ToolCallDelta):
-            if piece.index not in self._calls:
-                self._calls[piece.index] = self._next()
-            self._current = self._calls[piece.index]
-        elif not _goes_on(self._before, piece):
-            self._current = self._next()
-        self._before = piece
-        return self._current
-
-    def interrupt(self) -> None:
-        """Have the next piece begin another part, as something else came before it."""
-        self._before = None
-
-    def _next(self) -> int:
-        self._count += 1
-        return self._count - 1
-
-
 def _goes_on(before: PartDelta | None, piece: PartDelta) -> bool:
     if isinstance(piece, TextDelta):
         return isinstance(before, TextDelta)
@@ -317,8 +288,10 @@ class LiveReply:
 
     def __init__(self, writer: ReplyWriter) -> None:
         self._writer = writer
-        self._places = Places()
         self._part = -1
+        self._parts = 0
+        self._calls: dict[int, int] = {}  # the numbers of their parts
+        self._before: PartDelta | None = None
         self._began = False
 
     def begin(self) -> list[ResponseChunk]:
@@ -333,19 +306,30 @@ class LiveReply:
             return self._push_item(piece)
         if piece == TextDelta(""):
             return []
-        part, events = self._places.place(piece), self.begin()
+        part, events = self._part_of(piece), self.begin()
         if part != self._part:
             events += [*self._close(), *self._writer.open(part, piece)]
             self._part = part
         return [*events, *self._writer.delta(part, piece)]
+
+    def _part_of(self, piece: PartDelta) -> int:
+        """Return the number of the part that a piece belongs to: that of the piece before it, or the next."""
+        before, self._before = self._before, piece
+        if isinstance(piece, ToolCallDelta) and piece.index in self._calls:
+            return self._calls[piece.index]
+        if _goes_on(before, piece):
+            return self._part
+        if isinstance(piece, ToolCallDelta):
+            self._calls[piece.index] = self._parts
+        self._parts += 1
+        return self._parts - 1
 
     def _push_item(self, item: ServerItem) -> list[ResponseChunk]:
         """Return the events for what the server does, after those that end the part before it; none in some formats."""
         if isinstance(self._writer, AnthropicWriter):
             return []
         events = [*self.begin(), *self._close()]
-        self._part = -1
-        self._places.interrupt()
+        self._part, self._before = -1, None
         return [*events, *self._writer.item(item)]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
