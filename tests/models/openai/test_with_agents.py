@@ -32,7 +32,7 @@ def asked(stream: bool, server: FakeProvider, dialect: str = "openai", **setting
             heard.append(event)
 
     async def main() -> Any:
-        async with server, provider(f"{dialect}@{server.url}/v1")("m", key="k") as model:
+        async with server, provider(dialect)("m", key="k", base_url=f"{server.url}/v1") as model:
             agent = Agent(model, **settings)
             return await agent.run("Add.", listeners=[listen] if stream else [])
 
