@@ -16,9 +16,6 @@ from ziggurat.http.route import Route
 
 Headers = tuple[tuple[str, str], ...]
 
-_HEADS = 16
-
-
 class Client:
     """An HTTP/1.1 client of one service: one pool of connections per event loop, closed when the loop ends."""
 
@@ -36,7 +33,6 @@ class Client:
         self.name: str = name or self.route.authority
         self.limits: Limits = limits or Limits()
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
-        self._heads: dict[tuple[str, str, Headers], bytes] = {}
 
     @property
     def connections(self) -> int:
@@ -47,7 +43,7 @@ class Client:
         self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
     ) -> Incoming:
         """Send a request, and return the reply once its head has arrived; the caller must read or close it."""
-        head = self._heads.get((method, path, headers)) or self._head(method, path, headers)
+        head = self._head(method, path, headers)
         connection = await self._pool().borrow(ctx)
         reply = Incoming(connection, ctx, self.limits, self.name, stream=stream)
         connection.ask(b"%b%d\r\n\r\n%b" % (head, len(body), body), reply)
@@ -105,11 +101,7 @@ class Client:
             if not (name and f"{name}{value}".isascii() and f"{name}{value}".isprintable()):
                 raise ConfigurationError(f"the header {name!r} for {self.name} has characters that no header can have")
             lines.append(f"{name}: {value}")
-        head = ("\r\n".join(lines) + "\r\ncontent-length: ").encode("latin-1")
-        if len(self._heads) > _HEADS:
-            self._heads.clear()
-        self._heads[(method, path, headers)] = head
-        return head
+        return ("\r\n".join(lines) + "\r\ncontent-length: ").encode("latin-1")
 
 
 class UserClient:

@@ -107,10 +107,7 @@ class Incoming:
                 await self._wait()
 
     async def read(self) -> bytes:
-        first = await self.more()
-        if self.done and not self._pieces and self._inflater is None and self._error is None:
-            return first
-        pieces = [first]
+        pieces: list[bytes] = []
         while data := await self.more():
             pieces.append(data)
         return b"".join(pieces)
