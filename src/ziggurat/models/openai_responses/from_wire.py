@@ -14,7 +14,7 @@ The ids of opaque parts begin with ``responses:``, so that every wire can tell w
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -112,12 +112,12 @@ _known: "msgspec.json.Decoder[Item]" = msgspec.json.Decoder(OutputMessage | Func
 _TYPES = ("message", "function_call", "reasoning")
 
 
-class _ItemHead(Struct):
+class _Head(Struct, gc=False):
     type: str = ""
     id: str | None = None
 
 
-_item_head = msgspec.json.Decoder(_ItemHead | None)
+_head = msgspec.json.Decoder(_Head | None)
 
 
 def item_of(raw: Raw) -> Item | None:
@@ -125,7 +125,7 @@ def item_of(raw: Raw) -> Item | None:
     try:
         return _known.decode(raw)
     except msgspec.ValidationError:
-        head = _item_head.decode(raw) or _ItemHead()
+        head = _head.decode(raw) or _Head()
         if head.type in _TYPES:
             raise
     return OtherItem(head.id, msgspec.json.format(bytes(raw), indent=-1).decode(), head.type) if head.type else None
@@ -181,18 +181,6 @@ def last_deltas(item: Item) -> list[PartDelta]:
     if places and not item.encrypted_content:
         return []
     return [ThinkingDelta(signature=item.encrypted_content, id=_thought_id(item.id, places[-1] if places else 0))]
-
-
-def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
-    calls, after_reasoning = 0, False
-    for item in items:
-        yield from first_deltas(item, calls, after_reasoning)
-        for place, text in pieces_of(item):
-            if text:
-                yield piece(item, place, text, calls)
-        yield from last_deltas(item)
-        calls += isinstance(item, FunctionCall)
-        after_reasoning = isinstance(item, Reasoning)
 
 
 def item_and_place(thought: str) -> tuple[str | None, int]:
@@ -260,12 +248,7 @@ def raise_failure(reply: ResponseObject, dialect: Dialect, *, plain: bool = Fals
         raise unreadable(dialect, "it has no output")
 
 
-def response_of(reply: ResponseObject, items: list[Item], message: Message | None = None) -> ModelResponse:
-    if message is None:
-        fold = Fold()
-        for delta in deltas_of_items(items):
-            fold.push(delta)
-        message = fold.message()
+def response_of(reply: ResponseObject, items: list[Item], message: Message) -> ModelResponse:
     contents = [each for item in items if isinstance(item, OutputMessage) for each in item.contents()]
     refusal = "".join([each.refusal or "" for each in contents])
     finish = "malformed" if _is_cut_within_a_call(reply, items) else _finish(reply, message, refusal)
@@ -354,13 +337,6 @@ _event = msgspec.json.Decoder(_Event)
 _reply = msgspec.json.Decoder(ResponseObject)
 
 
-class _Head(Struct, gc=False):
-    id: str | None = None
-
-
-_head = msgspec.json.Decoder(_Head)
-
-
 class _Slot:
     __slots__ = ("after_reasoning", "begun", "call", "done", "item", "sent")
 
@@ -379,7 +355,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     try:
         reply = read(_reply, body)
         raise_failure(reply, dialect, plain=True)
-        return response_of(reply, reply.items())
+        return Reader(dialect).whole(reply, reply.items())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise unreadable(dialect, error) from error
 
@@ -428,10 +404,16 @@ class Reader:
         items = self._items
         if not items and all(slot.done for slot in self._slots):
             items = [slot.item for slot in self._slots]
-        response = response_of(reply, items)
+        response = Reader(self._dialect).whole(reply, items)
         if response.message.parts or not self._slots:
             return response
         return self._of_pieces(reply)
+
+    def whole(self, reply: ResponseObject, items: list[Item]) -> ModelResponse:
+        """Return the response of a whole reply, whose items are read as those of a stream."""
+        for item in items:
+            self._settle(self._opened(item, _Event()), item)
+        return response_of(reply, items, self._fold.message())
 
     def _of_pieces(self, reply: ResponseObject) -> ModelResponse:
         """Return a response from deltas only; raise if a call's arguments are incomplete."""
@@ -537,7 +519,7 @@ class Reader:
         return deltas
 
     def _created(self, event: _Event) -> list[PartDelta]:
-        name = _head.decode(event.response).id
+        name = (_head.decode(event.response) or _Head()).id
         if self._id is not None and (name != self._id or self._slots):
             another = f"another reply began in the stream of {self._dialect.name}"
             raise StreamInterrupted(another, partial=self._fold.message())
