@@ -17,7 +17,7 @@ import msgspec
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolResult
-from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
+from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.local.engine import ChatTemplate, Thinking
 from ziggurat.models.local.spans import Statements
@@ -419,11 +419,21 @@ class Prompt:
             return f"I only call tools, and have called none for this request. There are: {shortened(names, 300)}."
         return "\n".join(f"{outcome.name}: {outcome.text or outcome.error or 'ok'}" for outcome in outcomes)
 
-    def _body(self, messages: list[dict[str, Any]], grammar: str | None) -> dict[str, Any]:
-        fields: dict[str, Any] = {"messages": messages, "chat_template_kwargs": self._variables}
-        if grammar is not None:
-            fields["grammar"] = grammar
-        return _body_of(self._settings, **fields)
+    def _body(self, messages: list[ChatMessage], grammar: str | None) -> dict[str, Any]:
+        """Return a request to llama.cpp; by default with temperature 0 and at most 512 tokens."""
+        settings = self._settings
+        fields: dict[str, Any] = {
+            "messages": messages,
+            "chat_template_kwargs": self._variables,
+            "grammar": grammar,
+            "temperature": settings.temperature or 0.0,
+            "max_tokens": settings.max_tokens or _LONGEST_REPLY,
+            "cache_prompt": True,
+            "top_p": settings.top_p,
+            "stop": list(settings.stop) or None,
+            "seed": settings.seed,
+        }
+        return {name: value for name, value in fields.items() if value is not None} | settings.extra
 
 
 def _statements(request: ModelRequest) -> Iterator[str]:
@@ -461,19 +471,3 @@ def _outcomes(request: ModelRequest) -> dict[str, ToolResult]:
             if result.id in calls:
                 outcomes[calls[result.id].fingerprint()] = result
     return outcomes
-
-
-def _body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
-    """Return the request to llama.cpp for some settings; by default with temperature 0 and at most 512 tokens."""
-    body: dict[str, Any] = {
-        "temperature": 0.0 if settings.temperature is None else settings.temperature,
-        "max_tokens": settings.max_tokens or _LONGEST_REPLY,
-        "cache_prompt": True,
-    }
-    if settings.top_p is not None:
-        body["top_p"] = settings.top_p
-    if settings.stop:
-        body["stop"] = list(settings.stop)
-    if settings.seed is not None:
-        body["seed"] = settings.seed
-    return {**body, **fields, **settings.extra}
