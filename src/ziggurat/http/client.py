@@ -16,6 +16,7 @@ from ziggurat.http.route import Route
 
 Headers = tuple[tuple[str, str], ...]
 
+
 class Client:
     """An HTTP/1.1 client of one service: one pool of connections per event loop, closed when the loop ends."""
 

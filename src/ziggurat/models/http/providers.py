@@ -92,7 +92,7 @@ class HttpModel:
         try:
             data = await _opening(reply)
             if data.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<"):
-                await self._events(data, reply, EventParser(), reader, ctx, names)
+                await self._events(data, reply, reader, ctx, names)
                 data = b""
         except ModelError as error:
             if error.kind in ("connection", "timeout") and not isinstance(error, StreamInterrupted):
@@ -105,21 +105,13 @@ class HttpModel:
             await ctx.emit(Delta(ctx.path, names.shown(delta)))
         return response
 
-    async def _events(
-        self,
-        data: bytes,
-        reply: HttpReply,
-        parser: EventParser,
-        reader: StreamReader,
-        ctx: Context,
-        names: Names,
-    ) -> None:
-        emit, path, push = ctx.emit, ctx.path, reader.push
+    async def _events(self, data: bytes, reply: HttpReply, reader: StreamReader, ctx: Context, names: Names) -> None:
+        parser = EventParser()
         while True:
             events = parser.feed(data) if data else parser.close()
             for event in events:
-                for delta in push(event):
-                    await emit(Delta(path, names.shown(delta)))
+                for delta in reader.push(event):
+                    await ctx.emit(Delta(ctx.path, names.shown(delta)))
             if not data:
                 return
             if events:

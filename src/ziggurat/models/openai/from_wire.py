@@ -316,8 +316,6 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     if not reply.choices:
         raise _malformed("it holds no choices", body)
     choice = next((choice for choice in reply.choices if choice.index == 0), reply.choices[0])
-    if choice.error:
-        raise failure_of(choice.error, dialect, status=200)
     return Reader(dialect).whole(reply, choice)
 
 

@@ -313,7 +313,7 @@ def _turns(messages: Transcript, max_observation: int) -> Iterator[str | Part]:
     waiting: dict[str, ToolCall] = {}
     for index, message in enumerate(messages):
         if message.role == "assistant":
-            yield from _unanswered(waiting)
+            yield from map(_action, waiting.values())
             repaired = index + 1 < len(messages) and messages[index + 1].origin == "runtime"
             yield from _model_turn(message, repaired)
             waiting = {call.id: call for call in message.tool_calls}
@@ -326,15 +326,10 @@ def _turns(messages: Transcript, max_observation: int) -> Iterator[str | Part]:
                 if not isinstance(result.content, str):
                     yield from (part for part in result.content if not isinstance(part, Text))
         else:
-            yield from _unanswered(waiting)
+            yield from map(_action, waiting.values())
             waiting = {}
             yield from _user_turn(message)
-    yield from _unanswered(waiting)
-
-
-def _unanswered(calls: dict[str, ToolCall]) -> Iterator[str]:
-    for call in calls.values():
-        yield _action(call)
+    yield from map(_action, waiting.values())
 
 
 def _action(call: ToolCall) -> str:
