@@ -32,13 +32,11 @@ class EventParser:
         self._event = ""
         self.last_id: str = ""
         self._after_return = False  # a line feed now belongs to the carriage return before it
-        self._begun = False
+        self._begun = False  # the first line, which may begin with a byte-order mark, has been read
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Parse the next bytes and return the events that they complete."""
         self.held += len(chunk)
-        if not self._begun:
-            chunk = self._begin(chunk)
         if self._after_return and chunk:
             self._after_return = False
             if chunk.startswith(b"\n"):
@@ -60,6 +58,9 @@ class EventParser:
         return self._read(lines)
 
     def _read(self, lines: list[bytes]) -> list[ServerEvent]:
+        if lines and not self._begun:
+            self._begun = True
+            lines[0] = lines[0].removeprefix(_BOM)
         events: list[ServerEvent] = []
         data = self._data
         for line in lines:
@@ -91,20 +92,8 @@ class EventParser:
         elif name == b"retry" and value.isdigit():
             self.retry = int(value)
 
-    def _begin(self, chunk: bytes) -> bytes:
-        """Remove the byte-order mark; hold back bytes that may be the beginning of one."""
-        chunk = b"".join((*self._rest, chunk))
-        self._rest.clear()
-        if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-            self._rest.append(chunk)
-            return b""
-        self._begun = True
-        return chunk.removeprefix(_BOM)
-
     def close(self) -> list[ServerEvent]:
         """End the stream; return the last event even if no blank line ended it."""
-        if self._rest:
-            lines = [b"".join(self._rest).removeprefix(b"" if self._begun else _BOM), b""]
-            self._rest.clear()
-            return self._read(lines)
-        return self._read([b""])
+        last = b"".join(self._rest)
+        self._rest.clear()
+        return self._read([last, b""])
