@@ -219,10 +219,9 @@ def merge_usage(known: dict[str, Any], stated: object) -> dict[str, Any]:
 class _Call:
     __slots__ = ("_brackets", "begun", "id", "index", "name", "pieces", "whole")
 
-    def __init__(self, index: int, identity: str, name: str) -> None:
+    def __init__(self, index: int) -> None:
         self.index = index
-        self.id = identity
-        self.name = name
+        self.id = self.name = ""
         self.pieces: list[str] = []
         self.begun = False  # whether any of its arguments have arrived
         self._brackets: Brackets | None = Brackets()  # until the end of the arguments is found
@@ -257,11 +256,7 @@ class CallReader:
 
     def _delta(self, index: int | None, identity: str, function: FunctionPiece) -> ToolCallDelta:
         name, arguments = function.name or "", json_text(function.arguments)
-        call = self._known(index, identity, name, arguments)
-        if call is None:
-            call = self._begun(index, identity, name)
-            call.add(arguments)
-            return ToolCallDelta(call.index, arguments, identity, name)
+        call = self._known(index, identity, name, arguments) or self._begun(index)
         fresh_id = identity if not call.id else ""
         fresh_name = name if not call.name else ""
         call.id = call.id or identity
@@ -271,13 +266,11 @@ class CallReader:
         call.add(arguments)
         return ToolCallDelta(call.index, arguments, fresh_id, fresh_name)
 
-    def _begun(self, index: int | None, identity: str, name: str) -> _Call:
-        call = _Call(len(self._calls), identity, name)
+    def _begun(self, index: int | None) -> _Call:
+        call = _Call(len(self._calls))
         self._calls.append(call)
         if index is not None:
             self._by_index[index] = call
-        if identity:
-            self._by_id[identity] = call
         return call
 
     def _known(self, index: int | None, identity: str, name: str, arguments: str) -> _Call | None:
