@@ -6,10 +6,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from types import TracebackType
 
 from ziggurat.core.settings import NonNegativeSeconds, PositiveInt, checked
+from ziggurat.core.tasks import ring
 from ziggurat.databases.writer import is_busy
 from ziggurat.tools.guarded_call import ABANDONED_CALLS
 
@@ -93,12 +95,7 @@ class HandClock:
             await asyncio.sleep(0)
             return
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def wake() -> None:
-            if not over.done():
-                over.set_result(None)
-
-        timer = self.call_at(self._elapsed + seconds, wake)
+        timer = self.call_at(self._elapsed + seconds, partial(ring, over))
         try:
             await over
         finally:

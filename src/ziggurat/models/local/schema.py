@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.arguments import resolved
 from ziggurat.messages.model import ModelRequest, ToolSpec
 
 Kind = Literal["choice", "boolean", "number", "text", "other"]
@@ -44,25 +45,22 @@ def words_of(name: str) -> str:
     return re.sub(r"[_\-.]+", " ", parted).strip().lower()
 
 
-def fields_of(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+def fields_of(schema: dict[str, Any]) -> tuple[Field, ...]:
     """Return the properties of an object's schema in its order."""
     required = schema.get("required") or ()
     return tuple(
-        Field(name, _resolve(part, schema) if isinstance(part, Mapping) else {}, name in required)
+        Field(name, _resolve(part, schema) if isinstance(part, dict) else {}, name in required)
         for name, part in (schema.get("properties") or {}).items()
     )
 
 
-def _resolve(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
+def _resolve(part: dict[str, Any], root: dict[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return a schema with references resolved and without null alternatives."""
     if depth > 8:
         return part
-    reference = part.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/"):
-        target: Any = root
-        for step in reference[2:].split("/"):
-            target = target.get(step, {}) if isinstance(target, Mapping) else {}
-        return _resolve({**target, **{key: value for key, value in part.items() if key != "$ref"}}, root, depth + 1)
+    if "$ref" in part:
+        beside = {key: value for key, value in part.items() if key != "$ref"}
+        return _resolve({**(resolved(root, part) or {}), **beside}, root, depth + 1)
     options = part.get("anyOf") or part.get("oneOf")
     rest = {key: value for key, value in part.items() if key not in ("anyOf", "oneOf", "allOf")}
     if isinstance(options, Sequence):
