@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
@@ -134,20 +135,14 @@ def _local(name: str, port: int, *variables: str, **quirks: Any) -> Dialect:
 
 _ALL = (
     _OPENAI,
-    Dialect(
+    replace(
+        _OPENAI,
         name="openai-responses",
         wire="openai_responses",
-        base_url=_OPENAI.base_url,
         path="/responses",
-        base_variables=_OPENAI.base_variables,
-        key_variables=_OPENAI.key_variables,
-        system_role="developer",
         max_tokens_field="max_output_tokens",
         seed_field="",
         stop_field="",
-        reasoning_request="reasoning",
-        tool_images=True,
-        makes_strict=True,
         id_rule=r"(?s).{1,64}",
     ),
     Dialect(
@@ -161,24 +156,17 @@ _ALL = (
         auth="x-api-key",
         headers={"anthropic-version": "2023-06-01"},
         max_tokens=4096,
-        seed_field="",
-        stop_field="stop_sequences",
-        required_choice="any",
-        reasoning_request="thinking",
-        tool_images=True,
         id_rule=r"[A-Za-z0-9_-]{1,64}",
         key_rule=r"[A-Za-z0-9_.-]{1,64}",
     ),
-    Dialect(
+    replace(
+        _OPENAI,
         name="azure",
+        base_url="",
         base_variables=("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_BASE_URL"),
         base_suffix="/openai/v1",
         key_variables=("AZURE_OPENAI_API_KEY",),
         auth="api-key",
-        system_role="developer",
-        max_tokens_field="max_completion_tokens",
-        reasoning_request="reasoning_effort",
-        makes_strict=True,
     ),
     _hosted(
         "openrouter",
@@ -265,9 +253,7 @@ def dialect_of(provider: str) -> Dialect:
 def at_address(dialect: Dialect, base_url: str) -> Dialect:
     """Return a dialect at a base URL; a server of your own gets its thoughts back, as OpenAI's own sends none."""
     own = dialect.name == "openai" and base_url != _OPENAI.base_url and not dialect.reasoning_reply
-    return msgspec.structs.replace(
-        dialect, base_url=base_url, reasoning_reply="received" if own else dialect.reasoning_reply
-    )
+    return replace(dialect, base_url=base_url, reasoning_reply="received" if own else dialect.reasoning_reply)
 
 
 _SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|sig(nature)?$|^code$", re.IGNORECASE)
