@@ -43,8 +43,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         required_choice: The value of ``tool_choice`` that requires some tool call.
         parallel_field: The name of its field that allows several calls in one reply; empty if it accepts none.
         stream_usage: Whether usage in a stream must be requested (``stream_options``).
-        reasoning_request: How to request reasoning: a string ``reasoning_effort``, an object ``reasoning``, a switch
-            ``thinking``, or not at all.
+        reasoning_request: How to request reasoning: a string ``reasoning_effort``, an object ``reasoning``, or not at
+            all.
         reasoning_reply: The field of assistant messages in which thoughts are sent back; ``"received"`` for the one in
             which each came from this server, ``"content"`` for parts of the content, empty for never.
         signed_calls: Whether it signs tool calls, and needs the signature back in the call.
@@ -55,7 +55,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
         makes_strict: Whether a schema is rewritten so that it can be strict: fields that may be left out are nullable.
         tool_names: Whether a tool message must repeat the tool's name.
         empty_content: The content of a message with tool calls but no text: null, or an empty text.
-        tool_images: Whether tool results may contain images; if not, they follow in a user message.
         files: Whether documents may be sent.
         document_field: The type of part for a document's URL, if there is one; otherwise it is a ``file``.
         name_rule: The pattern of the names of tools.
@@ -84,7 +83,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     required_choice: str = "required"
     parallel_field: str = "parallel_tool_calls"
     stream_usage: bool = True
-    reasoning_request: Literal["", "reasoning_effort", "reasoning", "thinking"] = ""
+    reasoning_request: Literal["", "reasoning_effort", "reasoning"] = ""
     reasoning_reply: Literal["", "reasoning_content", "reasoning", "reasoning_details", "received", "content"] = ""
     signed_calls: bool = False
     thoughts_needed: bool = False
@@ -94,7 +93,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     makes_strict: bool = False
     tool_names: bool = False
     empty_content: Literal["null", "empty"] = "null"
-    tool_images: bool = False
     files: bool = True
     document_field: str = ""
     name_rule: str = r"[A-Za-z0-9_-]{1,64}"

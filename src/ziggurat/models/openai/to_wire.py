@@ -135,8 +135,6 @@ def _add_reasoning(fields: dict[str, Any], effort: str, dialect: Dialect) -> Non
         fields["reasoning_effort"] = effort
     elif dialect.reasoning_request == "reasoning":
         fields["reasoning"] = {"effort": effort}
-    elif dialect.reasoning_request == "thinking":
-        fields["thinking"] = {"type": "disabled" if effort == "none" else "enabled"}
 
 
 def _format(output: OutputSchema, dialect: Dialect) -> dict[str, Any]:
@@ -219,14 +217,14 @@ def _result(part: ToolResult, dialect: Dialect) -> str | list[Wire]:
     content = part.content
     if isinstance(content, str):
         return content
-    if dialect.tool_images or all(isinstance(each, Text) for each in content):
+    if all(isinstance(each, Text) for each in content):
         return _content(content, dialect)
     return part.text or "(what it gave follows)"
 
 
 def encode_pictures(message: Message, dialect: Dialect) -> bytes:
     """Return the user message with the media of tool results, for providers whose tool messages are text only."""
-    if message.role != "tool" or dialect.tool_images:
+    if message.role != "tool":
         return b""
     content: list[Wire] = []
     for result in message.tool_results:
