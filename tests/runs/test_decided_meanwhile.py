@@ -16,7 +16,7 @@ from ziggurat import Agent, AgentRun, Approve, Deny, Modify, tool
 from ziggurat.agents import Answer, Decision, PendingItem, RunHandle, runs_of
 from ziggurat.core.codec import encode
 from ziggurat.errors import AlreadyDecided
-from ziggurat.flows import Flow, ask, first, flow, gather, step
+from ziggurat.flows import Flow, ask, flow, gather, step
 from ziggurat.messages import stops
 from ziggurat.messages.posted import PostedDecisions, PostedWithdrawal
 from ziggurat.models import ScriptedModel
@@ -69,8 +69,8 @@ class Works:
         outer = ScriptedModel(tool_call("desk", input="x"), always="done", per_run=True)
         return Agent(outer, tools=[self.agent(None)], store=store, name="outer")
 
-    def flow(self, store: Any, group: Any = gather) -> Flow[None, str]:
-        self.asks = 1 if group is gather else 2
+    def flow(self, store: Any, *, twice: bool = False) -> Flow[None, str]:
+        self.asks = 2 if twice else 1
 
         @step
         async def work() -> str:
@@ -81,7 +81,7 @@ class Works:
 
         @flow(store=store, name="order")
         async def order() -> str:
-            await (gather(ask("Pay?"), work()) if group is gather else first(ask("Pay?"), later()))
+            await gather(ask("Pay?"), later() if twice else work())
             return "done"
 
         return order
@@ -91,7 +91,7 @@ KINDS: dict[str, Callable[[Works, Any], Any]] = {
     "agent": Works.agent,
     "nested": Works.nested,
     "gather": Works.flow,
-    "first": lambda works, store: works.flow(store, first),
+    "gather in a gather": lambda works, store: works.flow(store, twice=True),
 }
 
 

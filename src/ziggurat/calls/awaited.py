@@ -259,10 +259,6 @@ _SHORT = 1.0
 """Seconds up to which a wait is spent in the process: to suspend the run and to go on with it would take as long."""
 
 
-_LOOK = 600.0
-"""Seconds after which a wait in the process looks at the clock, which may have been set, or the machine suspended."""
-
-
 @settings.checked
 async def sleep(
     *,
@@ -280,8 +276,9 @@ async def sleep(
         await remind(order)
 
     When it ends is recorded when it begins. The run goes on when it is resumed after that, by a worker or by `recover`,
-    in any process; before that, it is suspended again. A wait of at most a second, and any in a run without a store, is
-    spent in this process. Time spent waiting counts for no timeout. It is not waited for again in a replay or a fork.
+    in any process; before that, it is suspended again. A wait of at most a second, one beside parts that work, and any
+    in a run without a store are spent in this process. Time spent waiting counts for no timeout. It is not waited for
+    again in a replay or a fork.
 
     Args:
         seconds: How long; the sum of this and the next three. If it is 0, the run goes on at once.
@@ -323,9 +320,9 @@ async def _fired(item: PendingItem, ctx: Context) -> tuple[Decision, int] | None
     left = item.until - ctx.clock.now()
     if left > longest:
         return None
-    with (ctx.watch or clock.Stopwatch(ctx.clock)).waiting():
+    with journal_of(ctx).watch.soon(), (ctx.watch or clock.Stopwatch(ctx.clock)).waiting():
         while 0 < left <= longest:
-            await ctx.clock.sleep(min(left, _LOOK))
+            await ctx.clock.sleep(min(left, wait.LOOK))
             left = item.until - ctx.clock.now()
         await clock.take_back(ctx.watch)
     return None if left > 0 else (Answer(None), 0)  # the clock may have been set back meanwhile

@@ -257,7 +257,7 @@ async def _await_approver(
         if not task.done():
             if SAVE_WAITING in ctx.scope:
                 await ctx.scope[SAVE_WAITING]()
-            with watch.waiting():
+            with journal_of(ctx).watch.soon(), watch.waiting():
                 late = await _wait(task, desk.timeout, ctx)
                 # Within the wait: time in which it queues for its slots again is not counted as work.
                 await clock.take_back(watch)

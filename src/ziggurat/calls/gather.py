@@ -49,8 +49,9 @@ async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
         page, price = await gather(fetch(url), ask_price(item))
 
     A part is a coroutine: of a step, an agent's ``run(...)``, or an async function of your own, whose steps then have
-    places below that of the part, such as ``crawl/gather/2/fetch``. If a part waits for a person, an event or, with a
-    store, more than a second, the others finish first. In a step, and outside of a run, nothing of this is recorded.
+    places below that of the part, such as ``crawl/gather/2/fetch``. A part that waits for an answer, an event or a time
+    goes on when that is there, while others work; the run is suspended when nothing works any more. In a step, and
+    outside of a run, nothing of this is recorded.
 
     Args:
         parts: Started in this order.
@@ -58,7 +59,7 @@ async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
 
     Raises:
         Exception: the error of the part that failed first; the other parts were cancelled and have ended.
-        Suspend: a part waits for a person.
+        Suspend: all parts that have not ended wait.
     """
     return tuple(await _Group("gather", parts, len(parts), limit).run())
 

@@ -1,19 +1,22 @@
 """The inbox of a run as its driver sees it, in order, each item to be taken once; decisions are posted to it."""
 
+import asyncio
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.decisions import check_decided, decision_entries
-from ziggurat.core.codec import as_type, encode
+from ziggurat.core import codec
 from ziggurat.core.errors import ZigguratError
 from ziggurat.core.log import logger
 from ziggurat.core.path import upwards
-from ziggurat.journal.entries import Decided, Ended, Result
+from ziggurat.core.tasks import ring
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Decision, decision_of
@@ -84,10 +87,11 @@ class Inbox:
         self._taken: set[int] = set()
         self.redirects: set[int] = set()  # the numbers of those that nothing has taken
         self._waiting: set[int] = set()  # the events and messages that were read, and that nothing has taken
-        self._takers: dict[str, list[Decided]] = {}  # of what has taken an event, by each path above
+        self._takers: dict[str, list[entries.Decided]] = {}  # of what has taken an event, by each path above
         self._entries = 0  # how many entries of the record were searched for what was taken
         self._end = 0  # the number of the last of them with which the run has ended
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
+        self._readers: dict[asyncio.Future[None], None] = {}
 
     async def read(self) -> None:
         items = await self.runs.inbox(self._run_id, self._last)
@@ -96,7 +100,23 @@ class Inbox:
             if item.number > self._last:  # otherwise another call has read it meanwhile
                 self._last = item.number
                 self._sort(item)
+        if items:
+            self._wake()
         self._note()
+
+    @contextmanager
+    def news(self) -> "Iterator[asyncio.Future[None]]":
+        """Yield what is done once something was posted that is not read yet, or an event is left to other waits."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._readers[waiting] = None
+        try:
+            yield waiting
+        finally:
+            del self._readers[waiting]
+
+    def _wake(self) -> None:
+        for waiting in self._readers:
+            ring(waiting)
 
     def _sort(self, item: InboxItem) -> None:
         content = read_posted(item.data)
@@ -135,19 +155,19 @@ class Inbox:
     def find_taken(self) -> None:
         """Search the entries of the record since the last search for what was taken, or given back."""
         for number, entry in enumerate(self.journal.entries[self._entries :], self._entries + 1):
-            if isinstance(entry, Ended) and entry.stop != "Suspended":
+            if isinstance(entry, entries.Ended) and entry.stop != "Suspended":
                 self._end = number
-            elif isinstance(entry, Result) and entry.name == "steering":
-                self._mark_taken(as_type(entry.value, Steer).posted)
-            elif isinstance(entry, Decided) and entry.posted:
+            elif isinstance(entry, entries.Result) and entry.name == "steering":
+                self._mark_taken(codec.as_type(entry.value, Steer).posted)
+            elif isinstance(entry, entries.Decided) and entry.posted:
                 self._mark_taken(entry.posted)
                 for path in upwards(entry.path):
                     self._takers.setdefault(path, []).append(entry)
-            elif isinstance(entry, Result) and entry.name in GROUPS and entry.path in self._takers:
+            elif isinstance(entry, entries.Result) and entry.name in GROUPS and entry.path in self._takers:
                 for taker in self._takers.pop(entry.path):
                     part = taker.path.removeprefix(f"{entry.path}/").partition("/")[0]
                     # Below a flow that has the name of a group there are no numbers.
-                    if part.isdigit() and int(part) - 1 not in as_type(entry.value, Winners).parts:
+                    if part.isdigit() and int(part) - 1 not in codec.as_type(entry.value, Winners).parts:
                         self._give_back(taker.posted)
         self._entries = len(self.journal.entries)
 
@@ -165,6 +185,7 @@ class Inbox:
         # Those that wait already look again, in a run that is due at once.
         self._looked = {path: min(last, number - 1) for path, last in self._looked.items()}
         self._note()
+        self._wake()
 
     async def untaken(self) -> list[InboxItem]:
         """Return what was posted and nothing has taken, without what the run takes whenever it comes."""
@@ -179,7 +200,7 @@ class Inbox:
 
     async def decide(
         self, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
-    ) -> list[Decided]:
+    ) -> list[entries.Decided]:
         """Hold the decisions that were posted, and post others; return the entries that record those.
 
         They are recorded together with what follows. If one is refused, none of the others stands.
@@ -197,18 +218,18 @@ class Inbox:
                     self._own[number] = key  # whoever drives the run withdraws them, so that the call is known to wait
                 logger.warning("the decisions that were posted as number %d are not used: %s", number, error)
         self._note()
-        entries = decision_entries(self.journal, decisions, now, agent, in_time=in_time)
+        made = decision_entries(self.journal, decisions, now, agent, in_time=in_time)
         try:
-            for place, entry in enumerate(entries):
+            for place, entry in enumerate(made):
                 decision = decision_of(entry.decision)
                 stands, number = await self.post_decision(entry.id, decision, now)
                 if stands != decision:
                     check_decided(entry.id, stands, decision)
-                entries[place] = replace(entry, posted=number)
+                made[place] = replace(entry, posted=number)
         except ZigguratError:
             await self.withdraw()
             raise
-        return entries
+        return made
 
     async def take_decision(self, item_id: str) -> tuple[Decision, int] | None:
         """Return the first decision that was posted on an item that waits, and the number with which it was."""
@@ -232,10 +253,10 @@ class Inbox:
         (number,) = self.journal.index.waits_of((item_id,))
         key = f"decide {number} {item_id}"  # of several on one wait, the first is kept
         content = PostedDecisions({item_id: decision}, at)
-        new = await self.runs.put_item(self._run_id, key, encode(content))
+        new = await self.runs.put_item(self._run_id, key, codec.encode(content))
         while (stands := await self.take_decision(item_id)) is None and key in self._spoilt:
             key += "+"  # the place where everybody looks next
-            new = await self.runs.put_item(self._run_id, key, encode(content))
+            new = await self.runs.put_item(self._run_id, key, codec.encode(content))
         if new:
             self._own[self._keys[key]] = key
         return stands or (decision, 0)  # what is posted may have been taken before
@@ -243,11 +264,11 @@ class Inbox:
     async def withdraw(self) -> None:
         """Withdraw the decisions that were posted here and did not come on record: it is as if they were never made."""
         for entry in self.journal.entries if self._own else ():
-            if isinstance(entry, Decided) and not self.journal.withdraws(entry.id):
+            if isinstance(entry, entries.Decided) and not self.journal.withdraws(entry.id):
                 self._own.pop(entry.posted, None)
         while self._own:
             _, key = self._own.popitem()
-            await self.runs.put_item(self._run_id, f"withdraw {key}", encode(PostedWithdrawal(key)))
+            await self.runs.put_item(self._run_id, f"withdraw {key}", codec.encode(PostedWithdrawal(key)))
 
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""

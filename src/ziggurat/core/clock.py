@@ -142,8 +142,8 @@ class Stopwatch:
     """Measures the seconds that a call and all calls below it work; waiting for a person is not counted."""
 
     __slots__ = (
-        "_began", "_branches", "_followers", "_limit", "_returning", "_sleeping", "_stopped", "_waits",
-        "clock", "emit", "limited", "outer", "slots",
+        "_began", "_branches", "_followers", "_limit", "_returning", "_sleeping", "_soon", "_still", "_stopped",
+        "_waits", "clock", "emit", "limited", "outer", "slots",
     )  # fmt: skip
 
     def __init__(
@@ -157,6 +157,8 @@ class Stopwatch:
         self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
         self._branches = 0
         self._returning = 0  # how many calls below have their decision, and take slots back
+        self._soon = 0  # how many calls below wait, but go on here in any case, soon
+        self._still: list[asyncio.Future[None]] | None = None
         self._followers: list[Stopwatch] | None = None  # of calls that wait for this one
         self._sleeping: list[Alarm] | None = None
         self._limit: Alarm | None = None
@@ -203,6 +205,32 @@ class Stopwatch:
         finally:
             self._change(-1, 0)
 
+    @contextmanager
+    def soon(self) -> Iterator[None]:
+        """Declare that what waits within the block goes on in this process, so that the run is not suspended yet."""
+        self._soon += 1
+        try:
+            yield
+        finally:
+            self._soon -= 1
+            self._ring_still()
+
+    @contextmanager
+    def still(self) -> "Iterator[asyncio.Future[None]]":
+        """Yield what is done once all calls that it measures wait, and none of them goes on soon."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._still = [*(self._still or ()), waiting]
+        self._ring_still()
+        try:
+            yield waiting
+        finally:
+            self._still = [each for each in self._still or () if each is not waiting]
+
+    def _ring_still(self) -> None:
+        if self._stopped is not None and not self._soon and self._still:
+            for waiting in self._still:
+                ring(waiting)
+
     def begin_branch(self) -> "Stopwatch":
         """Return the stopwatch of one of several calls that are made at the same time, until `end_branch`."""
         self._change(0, 1)
@@ -246,6 +274,7 @@ class Stopwatch:
         if self._stopped is None:
             self._stopped = now
             self._leave_slots()
+            self._ring_still()
         else:
             self._began += now - self._stopped
             self._stopped = None
