@@ -4,7 +4,6 @@ import asyncio
 import math
 import os
 import sys
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -161,7 +160,6 @@ def prepare(chosen: AgentOptions, session: str | None, store: str | None, *, qui
     agent = agent_of(chosen, store)
     if session is not None:
         stores.require_lasting(agent.store, f"--session {session}", "conversation", "--session")
-    _warn_of_unfitting(agent, chosen.approve)
     return Prepared(agent, approvals, labels, stores.where_kept(agent.store, chosen.agent, store))
 
 
@@ -174,18 +172,6 @@ def _with_model(chosen: AgentOptions, *, quiet: bool = False) -> AgentOptions:
     if not quiet:
         terminal.write(f"model: {selected.name} ({selected.why})\n", sys.stderr)
     return replace(chosen, model=selected.name)
-
-
-def _warn_of_unfitting(agent: Runnable, patterns: tuple[str, ...]) -> None:
-    """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
-    inner = agent if isinstance(agent, Agent) else agent.inner
-    if not isinstance(inner, Agent):
-        return
-    names = list(inner.tools)
-    for pattern in patterns if not inner.tools.sources else ():
-        if not any(fnmatchcase(name, pattern) for name in names):
-            listing = f"its tools: {', '.join(names)}" if names else "it has none"
-            terminal.note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
 
 
 # -- from a stored run to its agent ----------------------------------------------------------------------------------
