@@ -143,8 +143,9 @@ class A2aServer:
             raise a2a.refused(f"the task {info.id} has ended: begin another", a2a.UNSUPPORTED_OPERATION)
         task_id, handle = first_id(info.id), agent.attach(info.id)
         if state != a2a.INPUT_REQUIRED:
+            run = await self._from_now(task_id)
             await handle.inject(user(*(part.as_own() for part in message.parts)))
-            return await self._from_now(task_id), context
+            return run, context
         items = [item for item in (await handle.status()).pending if item.needs_decision]
         answers = read_answers(message, items)
         return await runs.continue_run(self._agents, agent.name, task_id, answers), context
@@ -162,11 +163,11 @@ class A2aServer:
         info = (await self._find(a2a.read_params(params, a2a.TaskQuery).id))[1]
         if tasks.state_of(info.status, asks=info.asks) in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended", a2a.TASK_NOT_CANCELABLE)
+        run = await self._from_now(first_id(info.id))
         await self._agents.cancel(info.id)
-        task_id = first_id(info.id)
-        async for told in (await self._from_now(task_id)).told():
-            del told
-        return (await self._view(task_id)).task()
+        async for _told in run.told():
+            pass
+        return (await self._view(run.id)).task()
 
     async def _find(self, task_id: str) -> tuple[Runnable[Any], LogInfo]:
         _, info = await self._agents.newest_of(check_id(task_id))
