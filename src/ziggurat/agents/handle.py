@@ -8,6 +8,7 @@ from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
 from ziggurat.core.errors import IN_PROGRESS, ConfigurationError, RunNotFound
 from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.tasks import first_of
 from ziggurat.core.verbs import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
@@ -154,11 +155,7 @@ class RunHandle(Generic[Out]):
         if self._driving is None or self._task is None:
             return await self._runs.find(self.id) is not None
         recorded = self._driving.control.recorded
-        waiting = asyncio.ensure_future(recorded.wait())
-        try:
-            await asyncio.wait([waiting, self._task], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
+        await first_of(recorded.wait(), asyncio.wait([self._task]))
         if not recorded.is_set():
             await self.result()
         return recorded.is_set()

@@ -15,7 +15,7 @@ from ziggurat.agents.starter import Starter
 from ziggurat.core import errors
 from ziggurat.core.clock import Clock
 from ziggurat.core.log import logger
-from ziggurat.core.tasks import finished
+from ziggurat.core.tasks import end_all, finished, first_of
 from ziggurat.journal.entries import Ended
 from ziggurat.journal.store import Claim, Store
 from ziggurat.messages.agent import AgentRun, Out
@@ -131,20 +131,20 @@ class Worker(Generic[Out]):
                     pause = min(2.0**failures, _LONGEST)
                     failures += 1
                     logger.error("%r: %s; it is tried again in %g s", self, error, pause)
-                    await self._wait(self._after(pause))
+                    await self._wait(self._options.environment.clock.sleep(pause))
                     continue
                 if self.running - self._isolated >= self._concurrency:
-                    await self._wait(self._after(_WAIT))
+                    await self._wait(self._options.environment.clock.sleep(_WAIT))
                 elif not claimed:
-                    await self._wait(self._queue.woken(self._signals, _WAIT))
-            await _cancelled(submitting)
+                    await self._wait(self._woken())
+            await end_all(submitting)
             if self._driven:
                 await asyncio.wait(self._driven, timeout=self._grace)
         except Exception as error:
             logger.error("%r has ended: %s", self, error)  # as a context manager, it raises only when the block ends
             raise
         finally:
-            await finished(_cancelled(submitting))
+            await end_all(submitting)
             await finished(self._give_back())
 
     async def run_due(self, first: Sequence[Claim] = ()) -> None:
@@ -158,7 +158,7 @@ class Worker(Generic[Out]):
                     pass
                 if not self._driven:
                     return
-                await self._wait(None)
+                await self._wait()
         finally:
             for claim in left:
                 await self._release([claim])
@@ -252,31 +252,20 @@ class Worker(Generic[Out]):
             if claim is not None:
                 await self._release([claim])
 
-    async def _after(self, seconds: float) -> int:
-        await self._options.environment.clock.sleep(seconds)
-        return self._signals
+    async def _woken(self) -> None:
+        self._signals = await self._queue.woken(self._signals, _WAIT)
 
-    async def _wait(self, signal: Awaitable[int] | None) -> None:
+    async def _wait(self, *signals: Awaitable[None]) -> None:
         """Wait until a run ends, the worker is drained, or there is a signal."""
-        draining = asyncio.ensure_future(self._draining.wait())
-        signalled = None if signal is None else asyncio.ensure_future(signal)
-        others = [draining] if signalled is None else [draining, signalled]
-        try:
-            await asyncio.wait([*self._driven, *others], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for other in others:
-                other.cancel()
-        if signalled is not None and signalled.done():
-            self._signals = signalled.result()
+        ends = [asyncio.wait(self._driven, return_when=asyncio.FIRST_COMPLETED)] if self._driven else []
+        await first_of(self._draining.wait(), *signals, *ends)
 
     async def _give_back(self) -> None:
         """Stop the runs in progress as if their process had ended, and release all leases."""
         driven = dict(self._driven)
-        for task, each in driven.items():
+        for each in driven.values():
             each.control.withdrawn = True
-            task.cancel()
-        if driven:
-            await asyncio.wait(driven)
+        await end_all(driven)
         claims = [each.claim for each in driven.values()]
         claims += [waiting.claim for waiting in self._waiting.values() if waiting.claim is not None]
         self._waiting.clear()
@@ -345,13 +334,6 @@ def in_one_process(workers: Sequence[Worker[Any]]) -> None:
     """Make several workers of a process regard the runs of the others when one must be driven alone."""
     for worker in workers:
         worker._company = workers[0]._company
-
-
-async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
 
 
 class _StoreClock:

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ServiceError, described
 from ziggurat.core.event import ChildEnded, ChildStarted
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, NonNegativeSeconds, Seconds, checked
-from ziggurat.core.tasks import finished, in_task, ring
+from ziggurat.core.tasks import end_all, finished, first_of, in_task, ring
 
 Restart = Literal["always", "on_failure", "never"]
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one", "dynamic"]
@@ -445,7 +444,10 @@ class Supervisor:
         if task is None:
             return
         task.cancel()
-        await self._wait(task, None if isinstance(child.start, Supervisor) else child.shutdown)
+        if isinstance(child.start, Supervisor) or child.shutdown is None:
+            await asyncio.wait([task])
+        else:
+            await first_of(asyncio.wait([task]), self._clock.sleep(child.shutdown))
         running.task = None  # not before: when the supervisor is cancelled meanwhile, the task is stopped once more
         if not task.done():
             self._leaked.add(task)
@@ -455,19 +457,6 @@ class Supervisor:
             error = _error_of(task)
             why = "" if error is None or isinstance(error, asyncio.CancelledError) else described(error)
         await self._emit(ChildEnded(self._path(child), child.name, why, stopped=True))
-
-    async def _wait(self, task: "asyncio.Task[object]", seconds: float | None) -> None:
-        """Wait until a task has ended, for at most some seconds of the clock."""
-        if seconds is None:
-            await asyncio.wait([task])
-            return
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._clock.call_at(self._clock.monotonic() + seconds, partial(ring, over))
-        first: list[asyncio.Future[Any]] = [task, over]
-        try:
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -498,9 +487,7 @@ class _Block:
         try:
             await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await finished(self._task)
+            await end_all([self._task])
             raise
         if not ready.done():
             await self._task  # raises its error

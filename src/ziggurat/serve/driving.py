@@ -10,6 +10,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import IN_PROGRESS, CallerError
 from ziggurat.core.event import Listener
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import first_of
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.stops import Continued, Suspended
 from ziggurat.runs.options import SYSTEM, Deps, Environment
@@ -94,15 +95,11 @@ class Driver:
         task = asyncio.get_running_loop().create_task(self._drive(driving, work))
         self._tasks[task] = run_id
         task.add_done_callback(partial(self._ended, driving))
-        began = asyncio.ensure_future(driving.began.wait())
-        both: list[asyncio.Future[Any]] = [turn, began]
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(asyncio.wait([turn]), driving.began.wait())
         except asyncio.CancelledError:  # nobody has its id yet
             task.cancel()
             raise
-        finally:
-            began.cancel()
         if not driving.began.is_set():
             await turn  # raises why it did not begin
         self._turns[first_id(run_id)] = turn

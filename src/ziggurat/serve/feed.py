@@ -13,6 +13,7 @@ from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
+from ziggurat.core.tasks import end_all
 from ziggurat.journal.entries import Ended, JournalEntry, write_entry
 from ziggurat.observe.jsonl import event_line
 from ziggurat.runs.control import SubscribedItem
@@ -90,8 +91,7 @@ class Feed:
         self._waiting.discard(reader)
         if not self._readers:
             self._end()
-            self._pump.cancel()
-            await asyncio.gather(self._pump, return_exceptions=True)
+            await end_all([self._pump])
 
     def close(self) -> None:
         for reader in list(self._readers):

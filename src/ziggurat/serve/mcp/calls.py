@@ -11,6 +11,7 @@ from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import IN_PROGRESS, CallerError
 from ziggurat.core.event import Listener
+from ziggurat.core.tasks import first_of
 from ziggurat.messages.agent import AgentRun
 from ziggurat.serve.mcp.caller import Caller, Signer
 from ziggurat.serve.mcp.contents import Json
@@ -69,12 +70,12 @@ class Calls:
         agent, _ = await self.agents.agent_of(run_id)
         turn = self.agents.turn_of(run_id)
         following = asyncio.ensure_future(agent.attach(run_id).result()) if turn is None else asyncio.shield(turn)
-        ending = asyncio.ensure_future(self.agents.closing.wait())
         try:
-            both: list[asyncio.Future[Any]] = [following, ending]
-            await asyncio.wait(both, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await first_of(asyncio.wait([following]), self.agents.closing.wait())
             if not following.done():
-                if ending.done():
+                if self.agents.closing.closed:
                     raise ServerEnds("the server ends")
                 return None
             return following.result()
@@ -89,7 +90,6 @@ class Calls:
             raise JsonRpcError(text, INTERNAL_ERROR) from error
         finally:
             following.cancel()
-            ending.cancel()
 
     def answer(self, name: str, run: AgentRun) -> Json:
         return self._offered[name].answer(run)

@@ -9,7 +9,7 @@ from msgspec import json
 from ziggurat.agents.status import RunStatus
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError, InvalidArguments
-from ziggurat.core.tasks import end_all
+from ziggurat.core.tasks import first_of
 from ziggurat.messages.agent import Decision, Deny
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller, Params, Session, Sessions, invalid, level_of
@@ -116,22 +116,21 @@ class LegacyEra:
         loop = asyncio.get_running_loop()
         names = {self._calls.signer.sign("request", f"{run_id}~{item.id}"): item for item in asked}
         answers: dict[str, asyncio.Future[Decision]] = {name: loop.create_future() for name in names}
-        everything = asyncio.gather(*answers.values())
-        elsewhere = asyncio.ensure_future(runs_of(agent.store).continued(info.id, status.entries))
-        ending = asyncio.ensure_future(self._calls.agents.closing.wait())
-        waiting: list[asyncio.Future[Any]] = [everything, elsewhere, ending]
         try:
             self._asked |= answers
             for name, item in names.items():
                 caller.send(jsonrpc.Request(name, *request_for(item)))
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            if everything.done():
-                ids = [item.id for item in names.values()]
-                await self._calls.agents.decide(run_id, dict(zip(ids, everything.result(), strict=True)), caller.hear)
+            await first_of(
+                asyncio.wait(answers.values(), return_when=asyncio.FIRST_EXCEPTION),
+                runs_of(agent.store).continued(info.id, status.entries),  # decided elsewhere
+                self._calls.agents.closing.wait(),
+            )
+            decisions = {names[name].id: answer.result() for name, answer in answers.items() if answer.done()}
+            if len(decisions) == len(asked):
+                await self._calls.agents.decide(run_id, decisions, caller.hear)
         finally:
             for name in names:
                 del self._asked[name]
-            await end_all(waiting)
 
     async def respond(self, response: jsonrpc.Success | jsonrpc.Failure) -> None:
         run_id, _, item_id = self._calls.signer.read("request", str(response.id)).partition("~")

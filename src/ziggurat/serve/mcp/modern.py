@@ -188,7 +188,9 @@ class ModernEra:
             run_id = self._calls.signer.read("requestState", params.request_state, bound).partition("~")[0]
             await self._continue(run_id, responses, caller)
         try:
-            return await self._outcome(run_id, bound, responses, caller, always=needs_task)
+            if needs_task:
+                return await self._tasks.created(run_id, caller)
+            return await self._outcome(run_id, bound, responses, caller)
         except ServerEnds:  # the client is to call again, whoever serves it then
             state = self._calls.signer.sign("requestState", run_id, bound)
             return {"resultType": "input_required", "requestState": state}
@@ -196,12 +198,10 @@ class ModernEra:
             await self._calls.agents.cancel(run_id)
             raise
 
-    async def _outcome(
-        self, run_id: str, bound: str, responses: dict[str, Any], caller: Caller, *, always: bool
-    ) -> Json:
+    async def _outcome(self, run_id: str, bound: str, responses: dict[str, Any], caller: Caller) -> Json:
         within = self._methods.server.task_after if caller.knows_tasks else None
         while True:
-            reached = await self._calls.reach(run_id, caller, 0.0 if always else within)
+            reached = await self._calls.reach(run_id, caller, within)
             if reached is None:
                 return await self._tasks.created(run_id, caller)
             if not isinstance(reached, RunStatus):

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import RunExists, ZigguratError
-from ziggurat.core.tasks import end_all
+from ziggurat.core.tasks import end_all, first_of
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation
@@ -238,9 +238,7 @@ class LiveResponses:
         driving = asyncio.get_running_loop().create_task(response.drive())
         self._tasks.add(driving)
         driving.add_done_callback(self._ended)
-        waiting = asyncio.ensure_future(conversation.begun.wait())
-        await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        await first_of(asyncio.wait([driving]), conversation.begun.wait())
         if response.error is not None and not conversation.begun.is_set():
             raise response.error
         self._responses.pop(name, None)
