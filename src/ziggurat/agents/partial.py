@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from ziggurat.agents.output import AnswerReader
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra
 from ziggurat.core.event import Dropped, Event
-from ziggurat.core.path import is_beneath
+from ziggurat.core.path import is_beneath, step_of
 from ziggurat.messages.arguments import left_out
 from ziggurat.messages.events import AgentStarted, Delta, ModelEnded
 from ziggurat.messages.message import Message, PartDelta, TextDelta, ToolCallDelta
@@ -89,10 +89,8 @@ class _Watched(Generic[T]):
 
     def _is_own(self, path: str) -> bool:
         """Return whether a path is of a model call of the agent itself: ``agent/step-1/model``, ``.../model#2``."""
-        if self._root is None or not is_beneath(path, self._root):
-            return False
-        step, _, call = path[len(self._root) + 1 :].partition("/")
-        return step.startswith("step-") and call.partition("/")[0].partition("#")[0] == "model"
+        place = "" if self._root is None else step_of(path, self._root)[2]
+        return place.partition("/")[0].partition("#")[0] == "model"
 
     def _add(self, path: str, delta: PartDelta) -> Iterator[T]:
         if isinstance(delta, ToolCallDelta):

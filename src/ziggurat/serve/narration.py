@@ -15,7 +15,7 @@ from msgspec import Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core import event, tasks
 from ziggurat.core.codec import digest, encode
-from ziggurat.core.path import escaped, is_beneath, is_tool_call, next_id, parent_of, step_of
+from ziggurat.core.path import escaped, is_beneath, is_question, is_tool_call, next_id, parent_of, step_of
 from ziggurat.journal import entries
 from ziggurat.messages import events, message as delta
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
@@ -233,13 +233,13 @@ class Narrator:
             case event.Dropped(path) | event.Retrying(path) if self._reply.begun and is_beneath(self._reply.path, path):
                 yield from self._reply.abandon()
             case events.Delta(path, delta.TextDelta() | delta.ThinkingDelta() as piece) if piece.text:
-                _, step, place = step_of(path, self._agent)
-                if _is_model(place) and step > self._answered and not self._reply.gap:
+                _, step, _ = step_of(path, self._agent)
+                if self.is_own(path) and step > self._answered and not self._reply.gap:
                     yield from self._reply.hear(piece, path, step)
 
     def _read(self, number: int, entry: entries.JournalEntry | event.Event) -> Iterator[Tale]:
         """Yield what an entry of the record tells."""
-        _, step, place = step_of(entry.path, self._agent)
+        _, step, _ = step_of(entry.path, self._agent)
         match entry:
             case events.ModelEnded(path, response) if self.is_own(path) or (self._members and "/tool-" not in path):
                 message = delta.fit(response.message)
@@ -265,7 +265,7 @@ class Narrator:
                 yield from self._end(entry)
             case entries.Opened():
                 yield from self._reply.abandon()
-            case entries.Failure() | entries.Unanswered() if _is_model(place):
+            case entries.Failure() | entries.Unanswered() if self.is_own(entry.path):
                 yield from self._reply.abandon()
 
     def _end(self, entry: entries.Ended) -> Iterator[Tale]:
@@ -287,8 +287,7 @@ class Narrator:
         yield Over(run)
 
     def is_own(self, path: str) -> bool:
-        _, step, place = step_of(path, self._agent)
-        return step > 0 and _is_model(place)
+        return is_question(path) and step_of(path)[0] == self._agent
 
     def _call_of(self, item: PendingItem) -> str:
         """Return the id of the call that an item is about: for a question of a tool, that of the tool."""
@@ -298,10 +297,6 @@ class Narrator:
 
 _BREAKS = (entries.Opened, entries.Failure, entries.Unanswered, entries.Ended)
 """What may abandon a reply, of which there is nothing on record."""
-
-
-def _is_model(place: str) -> bool:
-    return place.partition("#")[0] == "model"
 
 
 _LOOK = 0.5

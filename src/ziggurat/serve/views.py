@@ -4,16 +4,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ziggurat.core.codec import Raw, as_error, as_type, decode, plain
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound, described
+from ziggurat.core.errors import ConfigurationError, RunNotFound, described
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
 from ziggurat.journal import entries as journal
 from ziggurat.messages.formatting import call_text
 from ziggurat.messages.message import Message, Part, Text, ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.recorded import recorded_steps
+from ziggurat.messages.recorded import recorded_steps, said_before
 from ziggurat.messages.usage import total_of
 from ziggurat.observe.tree import RunNode, run_tree
 from ziggurat.runs.fork import calls_of
+from ziggurat.serve.requests import value_of
 
 View = dict[str, Any]
 
@@ -59,7 +60,7 @@ def call_view(entries: Sequence[journal.JournalEntry], number: str) -> View:
         raise RunNotFound(f"the run has no call with the number {number}")
     view = _node_view(node, _began(entries)) | {"messages": _prompt(entries, path)}
     if is_tool_call(path) and (call := _call(entries, path)) is not None:
-        view["arguments"] = _json(call.arguments)
+        view["arguments"] = value_of(call.arguments)
     for entry in (each for each in entries if each.path == path):
         if isinstance(entry, (journal.Entered, journal.Pending)):
             view["arguments"] = _data(entry.request)
@@ -96,11 +97,7 @@ def _call(entries: Sequence[journal.JournalEntry], path: str) -> ToolCall | None
 
 def _prompt(entries: Sequence[journal.JournalEntry], path: str) -> list[View]:
     """Return the instructions and the conversation for the model call at a path, as they are recorded."""
-    agent, step, place = step_of(path)
-    if not step or place.partition("#")[0] != "model":
-        return []
-    request, steps = recorded_steps(entries, agent)
-    messages = [*(request or ()), *(message for each in steps[: step - 1] for message in each.messages())]
+    agent, messages = step_of(path)[0], said_before(entries, path) or ()
     setups = [_data(entry.setup) for entry in entries if isinstance(entry, journal.Entered) and entry.path == agent]
     texts = [setup.get("instructions") for setup in setups if isinstance(setup, dict)][-1:]
     return [{"role": "instructions", "content": text} for text in texts if text] + [
@@ -122,13 +119,6 @@ def _part_view(part: Part) -> View:
     elif isinstance(part, ToolResult) and isinstance(part.content, str):
         view["text"] = part.content
     return view
-
-
-def _json(text: str) -> Any:
-    try:
-        return decode(text, object)
-    except JournalCorrupt:  # what a model has written need not be JSON
-        return text
 
 
 def _data(value: object) -> Any:

@@ -19,7 +19,7 @@ from ziggurat.serve.a2a.push import PushNotifications
 from ziggurat.serve.decisions import schema_of_answer
 from ziggurat.serve.narration import Tale
 from ziggurat.serve.openai.replies import ResponseStream
-from ziggurat.serve.requests import check_id, first_id
+from ziggurat.serve.requests import check_id, first_id, value_of
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
 from ziggurat.tools.validator import misfit_of_schema
@@ -251,15 +251,8 @@ def _answer(message: a2a.Message, item: PendingItem) -> object:
     text = message.text
     if item.stage == "question":
         schema = schema_of_answer(item)
-        return text if misfit_of_schema(schema, text) is None else _value(text)
+        return text if misfit_of_schema(schema, text) is None else value_of(text)
     word = text.strip().lower()
     if item.interrupted or word not in (*_YES, *_NO):
         raise errors.ConfigurationError(f"{item.call.name}: answer 'approve' or 'deny', or with data of its schema")
     return {"approved": word in _YES}
-
-
-def _value(text: str) -> object:
-    try:
-        return jsonrpc.parse(text.encode(), object)
-    except jsonrpc.JsonRpcError:
-        return text

@@ -9,7 +9,7 @@ from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.core.path import escaped, step_of
+from ziggurat.core.path import escaped, is_question, step_of
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages import events, stops
@@ -82,7 +82,7 @@ class TaskView:
                 self._end = None
                 if isinstance(what.request, AgentRequest) and not self._before:
                     self._say("ROLE_USER", *_shown(what.request.messages[-1]))
-            case events.ModelEnded(path, response) if step_of(path, self._agent)[2].partition("#")[0] == "model":
+            case events.ModelEnded(path, response) if is_question(path) and step_of(path)[0] == self._agent:
                 self._say("ROLE_AGENT", *_shown(response.message))
             case events.ApprovalRequested(_, item):
                 self._items[self.entries] = item

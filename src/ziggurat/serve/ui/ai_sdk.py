@@ -18,7 +18,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.serve import narration
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
-from ziggurat.serve.requests import check_id, first_id
+from ziggurat.serve.requests import check_id, first_id, value_of
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run, whole_run
 from ziggurat.serve.ui.streams import file_part, frames, read_place
@@ -181,11 +181,8 @@ class Encoder:
 
     def _call(self, id: str, call: ToolCall, *, server: bool) -> Json:  # noqa: A002
         self._called[id] = call.name
-        try:
-            arguments: object = call.parsed()
-        except errors.InvalidArguments:
-            arguments = call.arguments
-        chunk = {"type": "tool-input-available", "toolCallId": id, "toolName": call.name, "input": arguments}
+        chunk: Json = {"type": "tool-input-available", "toolCallId": id, "toolName": call.name}
+        chunk["input"] = value_of(call.arguments)
         return chunk | {"dynamic": True} | ({"providerExecuted": True} if server else {})
 
     def _ask(self, id: str, item: PendingItem) -> Iterator[Json]:  # noqa: A002
