@@ -10,12 +10,12 @@ import pytest
 from tests.serve.ui.talking import TALK, agent
 from ziggurat import Approve, Deny, Modify
 from ziggurat.agents import Decision, RunHandle, Runnable
-from ziggurat.serve.narration import Over, Tale, Waits, narrate
+from ziggurat.serve.narration import Over, Tale, ToldRun, Waits
 from ziggurat.serve.ui import agui, ai_sdk
-from ziggurat.serve.ui.runs import UiRun, whole_run
+from ziggurat.serve.ui.runs import whole_run
 from ziggurat.serve.ui.streams import Encode, Place, frames
 
-FORMS: dict[str, Callable[[UiRun], Encode]] = {
+FORMS: dict[str, Callable[[ToldRun], Encode]] = {
     "ag-ui": lambda run: agui.Encoder(run, {"threadId": "t", "runId": "r"}).encode,
     "ai-sdk": lambda run: ai_sdk.Encoder().encode,
 }
@@ -23,7 +23,7 @@ FORMS: dict[str, Callable[[UiRun], Encode]] = {
 ENDS = ("RUN_FINISHED", "tool-approval-request")
 
 
-async def sent(run: UiRun, form: str, after: Place | None = None) -> list[tuple[Place, Any]]:
+async def sent(run: ToldRun, form: str, after: Place | None = None) -> list[tuple[Place, Any]]:
     pairs = []
     async for frame in frames(run, FORMS[form](run), after):
         head, _, data = frame.decode().partition("\ndata: ")
@@ -60,14 +60,14 @@ def without_steps(events: list[tuple[Place, Any]]) -> list[Any]:
 async def test_a_stream_goes_on_wherever_it_was_cut(form: str, decision: Decision) -> None:
     teller = agent("talker", *TALK[1:]).with_store("memory:")
     handle = await begun(teller, "Hi")
-    first = await sent(UiRun("r-1", teller), form)
+    first = await sent(ToldRun("r-1", teller), form)
     waits = await handle.result()
     after = (await handle.status()).entries
     await teller.attach("r-1").decide({waits.pending[0].id: decision})
     going = await begun(teller)
-    second = await sent(UiRun("r-1", teller, after), form)
+    second = await sent(ToldRun("r-1", teller, after), form)
     assert (await going.result()).output == "Take a coat."
-    for run, live in ((UiRun("r-1", teller), first), (UiRun("r-1", teller, after), second)):
+    for run, live in ((ToldRun("r-1", teller), first), (ToldRun("r-1", teller, after), second)):
         assert len(live) == len({place for place, _ in live}), "each event has a place of its own"
         assert [place for place, _ in live] == sorted(place for place, _ in live)
         recorded = await sent(run, form)
@@ -76,7 +76,7 @@ async def test_a_stream_goes_on_wherever_it_was_cut(form: str, decision: Decisio
             for number, (place, _) in enumerate(source, 1):
                 rest = await sent(run, form, place)
                 assert joined(source[:number] + rest) == joined(live), place
-    whole = await sent(await whole_run(teller, "r-1"), form)
+    whole = await sent(await whole_run(teller, "r-1", {}), form)
     end = next(number for number, (_, event) in enumerate(first) if event["type"] in ENDS)
     assert without_steps(whole) == without_steps(first[:end] + second)
 
@@ -88,7 +88,7 @@ async def test_pieces_are_told_before_the_reply_is_on_record() -> None:
     assert await handle.recorded()
 
     async def listen() -> list[Tale]:
-        return [each.what async for each in narrate(talker, handle.id)]
+        return [each.what async for each in ToldRun(handle.id, talker).told()]
 
     listening = asyncio.ensure_future(listen())
     for _ in range(100):
@@ -109,6 +109,6 @@ async def test_the_output_of_what_says_nothing_is_told() -> None:
 
     adder = add.with_store("memory:")
     await adder.run([1, 2], run_id="r-1")
-    told = [each.what async for each in narrate(adder, "r-1")]
+    told = [each.what async for each in ToldRun("r-1", adder).told()]
     assert [each.text for each in told if hasattr(each, "text")] == ["3"]
     assert not any(isinstance(each, Waits) for each in told)

@@ -307,48 +307,49 @@ class _Interrupted(Exception):
     """A mistake has interrupted a run."""
 
 
-async def narrate(
-    agent: Runnable[Any],
-    run_id: str,
-    after: int = 0,
-    through: int = 0,
-    *,
-    waits: bool = False,
-    failures: dict[str, str] | None = None,
-) -> AsyncGenerator[Told, None]:
-    """Yield what is told after an entry of the record, until the run has ended, waits for decisions, or a mistake has
-    interrupted it: `failures` has the reasons by the ids of runs.
+class ToldRun(Struct, frozen=True):
+    """A run that answers a request, and what of it is told: what comes after the entry `after`.
 
-    It is known to have gone on from all that waited up to the entry `through`.
+    It is known to have gone on from all that waited up to the entry `through`. `failures` has the mistakes that have
+    interrupted runs, by their ids.
     """
-    narrator, read = Narrator(run_id, agent.name), 0
 
-    async def awaited(work: Awaitable[T]) -> T:
+    id: str
+    agent: Runnable[Any]
+    after: int = 0
+    through: int = 0
+    waits: bool = False
+    failures: dict[str, str] = {}
+
+    async def told(self) -> AsyncGenerator[Told, None]:
+        """Yield what is told, until the run has ended, was interrupted, or waits for decisions, unless `waits`."""
+        narrator, read = Narrator(self.id, self.agent.name), 0
+        try:
+            while True:
+                async with aclosing(self.agent.attach(narrator.run_id).events(after=read)) as items:
+                    while (item := await self._awaited(anext(items, None))) is not None:
+                        read = item.number
+                        told = list(narrator.tell(item))
+                        number = narrator.number
+                        is_later = number > self.after or (item.index > 0 and number == self.after)
+                        for each in told:
+                            waited = isinstance(each.what, Waits)
+                            ended = isinstance(each.what, Over) or (waited and not self.waits)
+                            if is_later and not (ended and number <= self.through):
+                                yield each
+                                if ended:
+                                    return
+                if not await self._awaited(runs_of(self.agent.store).continued(narrator.run_id, read)):
+                    return
+        except _Interrupted:
+            yield Told(narrator.number, 0, Over(None, self.failures.get(self.id, "")))
+
+    async def _awaited(self, work: Awaitable[T]) -> T:
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([task], timeout=_LOOK))[0]:
-                if failures and run_id in failures:
+                if self.id in self.failures:
                     raise _Interrupted
             return task.result()
         finally:
             await tasks.end_all([task])
-
-    try:
-        while True:
-            async with aclosing(agent.attach(narrator.run_id).events(after=read)) as items:
-                while (item := await awaited(anext(items, None))) is not None:
-                    read = item.number
-                    told = list(narrator.tell(item))
-                    number = narrator.number
-                    is_later = number > after or (item.index > 0 and number == after)
-                    for each in told:
-                        waited = isinstance(each.what, Waits)
-                        ended = isinstance(each.what, Over) or (waited and not waits)
-                        if is_later and not (ended and number <= through):
-                            yield each
-                            if ended:
-                                return
-            if not await awaited(runs_of(agent.store).continued(narrator.run_id, read)):
-                return
-    except _Interrupted:
-        yield Told(narrator.number, 0, Over(None, (failures or {}).get(run_id, "")))

@@ -12,9 +12,9 @@ from ziggurat.core.errors import Denied, ServiceError, Timeout
 from ziggurat.core.log import logger
 from ziggurat.http.fetcher import Fetcher
 from ziggurat.serve.a2a.tasks import Updates
+from ziggurat.serve.narration import ToldRun
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.sse import Closing
-from ziggurat.serve.ui.runs import UiRun
 from ziggurat.wires import a2a
 
 _MOST_OF_TASK = 10
@@ -42,7 +42,7 @@ class PushNotifications:
         if config.id:
             check_id(config.id)
 
-    def add(self, run: UiRun, context: str, config: a2a.PushConfig) -> a2a.PushConfig:
+    def add(self, run: ToldRun, context: str, config: a2a.PushConfig) -> a2a.PushConfig:
         """Have changes of a run after `run.after` sent, and return the configuration with its ids."""
         self.check(config)
         config = replace(config, id=config.id or new_id(), task_id=run.id)
@@ -71,7 +71,7 @@ class PushNotifications:
         for sending in list(self._senders.values()):
             sending.cancel()
 
-    async def _send_all(self, run: UiRun, context: str, config: a2a.PushConfig) -> None:
+    async def _send_all(self, run: ToldRun, context: str, config: a2a.PushConfig) -> None:
         updates = Updates(run.id, context, pieces=False)
         async with aclosing(replace(run, waits=True).told()) as told:
             async for each in told:

@@ -17,7 +17,7 @@ from ziggurat.messages.message import user
 from ziggurat.serve.a2a import tasks
 from ziggurat.serve.a2a.push import PushNotifications
 from ziggurat.serve.decisions import schema_of_answer
-from ziggurat.serve.narration import Tale
+from ziggurat.serve.narration import Tale, ToldRun
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id, value_of
 from ziggurat.serve.served import ServedAgents
@@ -94,7 +94,7 @@ class A2aServer:
         after = 0 if streams.read_place(request) is not None else view.entries
         return self._streamed(self._told(task.id, after, waits=True), task, request, request_id)
 
-    def _streamed(self, run: runs.UiRun, task: a2a.Task, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
+    def _streamed(self, run: ToldRun, task: a2a.Task, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
         updates = tasks.Updates(run.id, task.context_id)
 
         def answers(tale: Tale) -> Iterator[jsonrpc.Success]:
@@ -108,7 +108,7 @@ class A2aServer:
 
         return ResponseStream(events(), self._agents.closing)
 
-    async def _driven(self, asked: a2a.SendMessage, request: Request) -> runs.UiRun:
+    async def _driven(self, asked: a2a.SendMessage, request: Request) -> ToldRun:
         message, config = asked.message, asked.configuration.task_push_notification_config
         if message.role != "ROLE_USER" or not message.parts:
             raise errors.ConfigurationError("a message to an agent is a user's, and has parts")
@@ -134,7 +134,7 @@ class A2aServer:
             self._push.add(run, context, config)
         return run
 
-    async def _continued(self, message: a2a.Message) -> tuple[runs.UiRun, str]:
+    async def _continued(self, message: a2a.Message) -> tuple[ToldRun, str]:
         agent, info = await self._find(message.task_id or "")
         context, state = tasks.context_of(info), tasks.state_of(info.status, asks=info.asks)
         if message.context_id not in (None, "", context):
@@ -175,12 +175,12 @@ class A2aServer:
             raise errors.RunNotFound(f"there is no task {task_id!r:.150}")
         return self._agent, info
 
-    async def _from_now(self, task_id: str) -> runs.UiRun:
+    async def _from_now(self, task_id: str) -> ToldRun:
         """Return the run of a task, to be told from now on."""
         return self._told(task_id, (await self._view(task_id)).entries)
 
-    def _told(self, task_id: str, after: int = 0, *, waits: bool = False) -> runs.UiRun:
-        return runs.UiRun(task_id, self._agent, after, waits=waits, failures=self._agents.failures)
+    def _told(self, task_id: str, after: int = 0, *, waits: bool = False) -> ToldRun:
+        return ToldRun(task_id, self._agent, after, waits=waits, failures=self._agents.failures)
 
     async def _view(self, task_id: str) -> tasks.TaskView:
         agent, info = await self._find(task_id)

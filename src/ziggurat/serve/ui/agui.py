@@ -20,7 +20,7 @@ from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.rows import time_of
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui.runs import UiRun, continue_run, start_run
+from ziggurat.serve.ui.runs import continue_run, start_run
 from ziggurat.serve.ui.streams import file_part, frames, read_place
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import Json
@@ -120,7 +120,7 @@ def _part(part: Json) -> Json:
 
 
 class Encoder:
-    def __init__(self, run: UiRun, ids: Json) -> None:
+    def __init__(self, run: narration.ToldRun, ids: Json) -> None:
         self._run = run
         self._ids = ids
         self._message = ""

@@ -20,7 +20,7 @@ from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id, value_of
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui.runs import UiRun, continue_run, start_run, whole_run
+from ziggurat.serve.ui.runs import continue_run, start_run, whole_run
 from ziggurat.serve.ui.streams import file_part, frames, read_place
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import Json
@@ -75,7 +75,7 @@ async def follow_chat(agents: ServedAgents, request: Request) -> ResponseStream 
     return _stream(agents, request, await whole_run(agent, run_id, agents.failures))
 
 
-def _stream(agents: ServedAgents, request: Request, run: UiRun) -> ResponseStream:
+def _stream(agents: ServedAgents, request: Request, run: narration.ToldRun) -> ResponseStream:
     start = [{"type": "start", "messageId": run.id}]
     events = frames(run, Encoder().encode, read_place(request), start, _DONE)
     return ResponseStream(events, agents.closing, _HEADERS)

@@ -1,11 +1,10 @@
 """The runs that answer requests of user interfaces: started, continued with answers, and told."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
@@ -26,24 +25,9 @@ from ziggurat.serve.served import ServedAgents
 _NOTHING = ModelRequest(Transcript.of())
 
 
-class UiRun(Struct, frozen=True):
-    """A run that answers a request, and what of it is told; see `narrate`."""
-
-    id: str
-    agent: Runnable[Any]
-    after: int = 0
-    through: int = 0
-    waits: bool = False
-    failures: dict[str, str] = {}
-
-    def told(self) -> AsyncGenerator[narration.Told, None]:
-        more: dict[str, Any] = {"waits": self.waits, "failures": self.failures}
-        return narration.narrate(self.agent, self.id, self.after, self.through, **more)
-
-
 async def start_run(
     agents: ServedAgents, name: str, content: ModelRequest, run_id: str, labels: Mapping[str, object]
-) -> UiRun:
+) -> narration.ToldRun:
     """Start a run that answers a conversation; if the same one is in progress or has ended, return that."""
     agents.admit()
     agent = with_client(agents.agent(name), content)
@@ -52,12 +36,12 @@ async def start_run(
     with suppress(*errors.IN_PROGRESS):  # the run is followed
         run = partial(agent.run, history=content.messages, run_id=check_id(run_id), labels=labels)
         await agents.drive(agent, run_id, run)
-    return UiRun(run_id, agent, failures=agents.failures)
+    return narration.ToldRun(run_id, agent, failures=agents.failures)
 
 
 async def continue_run(
     agents: ServedAgents, name: str, run_id: str, answers: Mapping[str, Any], content: ModelRequest = _NOTHING
-) -> UiRun:
+) -> narration.ToldRun:
     """Go on with a run that waits for decisions, given by the ids of what waits, or of the calls that it is about.
 
     The same request again has no effect, and returns the same run from the same entry.
@@ -79,7 +63,7 @@ async def continue_run(
     client = with_client(agent, replace(content, instructions=None))
     with suppress(*errors.IN_PROGRESS):  # the run is followed
         await agents.drive(client, part, partial(client.run, run_id=part, decisions=decisions))
-    return UiRun(run_id, agent, before + _suspended(entries[:last]), failures=agents.failures)
+    return narration.ToldRun(run_id, agent, before + _suspended(entries[:last]), failures=agents.failures)
 
 
 def _decisions(run_id: str, items: Mapping[str, PendingItem], answers: Mapping[str, Any]) -> dict[str, Decision]:
@@ -102,13 +86,13 @@ async def records_of(agent: Runnable[Any], run_id: str) -> list[tuple[str, Seque
     return records
 
 
-async def whole_run(agent: Runnable[Any], run_id: str, failures: dict[str, str] | None = None) -> UiRun:
+async def whole_run(agent: Runnable[Any], run_id: str, failures: dict[str, str]) -> narration.ToldRun:
     """Return a run, to be told from its beginning to the next end or wait."""
     entries = [entry for _, each in await records_of(agent, run_id) for entry in each]
-    return UiRun(run_id, agent, 0, _suspended(entries[:-1]), failures={} if failures is None else failures)
+    return narration.ToldRun(run_id, agent, 0, _suspended(entries[:-1]), failures=failures)
 
 
 def _suspended(entries: Sequence[JournalEntry]) -> int:
     """Return the number of the last entry with which a run was suspended; 0 if there is none."""
-    numbers = (number for number, entry in enumerate(entries, 1) if isinstance(entry, Ended))
-    return max((number for number in numbers if cast("Ended", entries[number - 1]).stop == "Suspended"), default=0)
+    ends = (number for number, entry in enumerate(entries, 1) if isinstance(entry, Ended) and entry.stop == "Suspended")
+    return max(ends, default=0)

@@ -9,8 +9,7 @@ from starlette.requests import Request
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.serve.narration import Piece, Tale
-from ziggurat.serve.ui.runs import UiRun
+from ziggurat.serve.narration import Piece, Tale, ToldRun
 from ziggurat.wires.types import Json
 
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
@@ -23,7 +22,7 @@ Encode = Callable[[Tale], Iterable[object]]
 
 
 async def frames(
-    run: UiRun, encode_tale: Encode, after: Place | None, start: Iterable[object] = (), end: bytes = b""
+    run: ToldRun, encode_tale: Encode, after: Place | None, start: Iterable[object] = (), end: bytes = b""
 ) -> AsyncGenerator[bytes, None]:
     if after is None:
         for event in start:
