@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -113,9 +114,7 @@ def _check_settings(server: McpClient, listed: Sequence[ServerTool], called: Map
 def _names(listed: Sequence[tuple[McpClient, ServerTool]], taken: Collection[str]) -> dict[tuple[str, str], str]:
     """Return the name of each tool for models: its own, with the server's before it if another one has that, too."""
     plain = {(server.name, tool.name): _fitting(tool.name) for server, tool in listed}
-    counts: dict[str, int] = dict.fromkeys((*taken, SEARCH_TOOLS), 1)
-    for name in plain.values():
-        counts[name] = counts.get(name, 0) + 1
+    counts = Counter([*taken, SEARCH_TOOLS, *plain.values()])
     used = {*taken, SEARCH_TOOLS}
     names: dict[tuple[str, str], str] = {}
     for server, tool in listed:
@@ -204,10 +203,7 @@ def _search(tools: Iterable[FunctionTool]) -> FunctionTool:
     """Return the tool with which a model finds others, which it is offered from then on."""
     words = {each.spec.name: _words(f"{each.spec.name} {each.spec.description}") for each in tools}
     specs = {each.spec.name: each.spec for each in tools}
-    counts: dict[str, int] = {}
-    for found in words.values():
-        for word in found:
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for found in words.values() for word in found)
 
     def search(arguments: dict[str, Any]) -> list[dict[str, str]]:
         query = _words(str(arguments["query"]))
