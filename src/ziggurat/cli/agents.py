@@ -44,7 +44,6 @@ def labels_of(options: AgentOptions) -> dict[str, object]:
         agent=None if options.agent is None else _absolute(options.agent),
         tools=tuple(_absolute(tool) for tool in options.tools),
         mcp=tuple(os.path.abspath(each) if each.endswith(".json") else each for each in options.mcp),
-        folder=os.getcwd(),
     )
     return {_LABEL: resolved.given()}
 
@@ -81,7 +80,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
     """Return the agent for the options: an existing one, or one built from them."""
     if options.agent is not None:
         _check_alone(options)
-        return in_store(_load(options.agent, options.folder), store)
+        return in_store(load_agent(options.agent), store)
     if options.timeout is not None and not 0 < options.timeout < math.inf:
         raise ConfigurationError(
             f"--timeout is a number of seconds above 0, got {options.timeout:g}; without it there is no limit"
@@ -100,23 +99,12 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
 
 
 def _check_alone(options: AgentOptions) -> None:
-    excluded = [FLAGS[name] for name in options.given() if name not in ("agent", "approve", "folder")]
+    excluded = [FLAGS[name] for name in options.given() if name not in ("agent", "approve")]
     if excluded and options.agent is not None:
         raise ConfigurationError(
             f"--agent takes an agent that is made already, so {' and '.join(excluded)} cannot be given with it; "
             f"set it in {options.agent.rpartition(':')[0] or options.agent}"
         )
-
-
-def _load(spec: str, folder: str | None) -> Runnable:
-    try:
-        return load_agent(spec)
-    except ConfigurationError as error:
-        if folder is None or folder == os.getcwd():
-            raise
-        raise ConfigurationError(
-            f"{error}; the run was started in {folder}: go there, or give --agent again"
-        ) from error
 
 
 def _model(options: AgentOptions) -> Model:

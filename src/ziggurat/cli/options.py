@@ -128,7 +128,6 @@ class AgentOptions(Struct, frozen=True):
     max_steps: int | None = None
     timeout: float | None = None
     approve: tuple[str, ...] = ()
-    folder: str | None = None
     memory: str | None = None
     mcp: tuple[str, ...] = ()
 
