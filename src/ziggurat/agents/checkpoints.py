@@ -14,6 +14,7 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.withdrawn import flows_in
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
+from ziggurat.runs.runs import runs_of
 
 _BEGUN: Key[dict[str, int]] = Key("begun")
 """How many messages the conversation of a team had when each call of it began, by its place."""
@@ -86,7 +87,7 @@ class Checkpoints:
 
     async def _conversation(self, run_id: str) -> tuple[Sequence[Message], dict[int, int]]:
         """Return the conversation of a run, and its length at the end of each step that is complete."""
-        journal = LocalJournal.load(await self._agent.record(run_id))
+        journal = await runs_of(self._agent.store).read(run_id)
         path = escaped(self._agent.name)
         if path in flows_in(journal.entries):
             return await self._calls(run_id, journal, path)

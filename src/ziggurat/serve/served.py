@@ -12,7 +12,6 @@ from ziggurat.core import errors
 from ziggurat.core.codec import plain
 from ziggurat.core.event import Listener
 from ziggurat.journal.entries import JournalEntry
-from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
@@ -179,7 +178,7 @@ class ServedAgents(Driver):
 
     async def entries(self, run_id: str) -> Sequence[JournalEntry]:
         agent, _ = await self.agent_of(run_id)
-        return LocalJournal.load(await agent.record(run_id)).entries
+        return (await runs_of(agent.store).read(run_id)).entries
 
     async def fork(self, run_id: str, number: int | None, prompt: str | None, new_id: str | None) -> str:
         """Start a fork of a run at the step of an entry, by default at the first; return its id when it has begun."""

@@ -57,10 +57,6 @@ class ResponseId(Struct, frozen=True):
         return _PREFIX + self.suffix
 
 
-def usage_at(record: bytes) -> Usage:
-    return tally_of(LocalJournal.load(record)).usage
-
-
 _FIGURES = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
@@ -104,7 +100,8 @@ async def answer_recorded(agent: Runnable[Any], response_id: ResponseId, say: Sa
     speech = Speech(say, after)
     await speech.follow(agent, run_id)
     answered = await conclude(await agent.attach(run_id).result(), speech, page)
-    return replace(answered, usage=used_since(answered.usage, usage_at(b"".join(lines[:after]))))
+    before = tally_of(LocalJournal.load(b"".join(lines[:after]))).usage
+    return replace(answered, usage=used_since(answered.usage, before))
 
 
 async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:

@@ -13,8 +13,9 @@ from ziggurat.journal.store import run_log
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, recorded_items
 from ziggurat.messages.message import Message, ToolResult
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call, usage_at
+from ziggurat.messages.usage import Usage, tally_of
+from ziggurat.runs.runs import runs_of
+from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.wires.types import ApprovalResponse
 
@@ -38,20 +39,18 @@ async def find_continuation(
             raise ConfigurationError(
                 "an mcp_approval_response needs previous_response_id, which names the response that asked for it"
             )
-        record = await _record_of(agent, previous)
-        journal = LocalJournal.load(record)
-        decisions = {**_answers(previous, results, journal), **_decisions(approvals, journal)}
-        return Continuation(previous, len(journal.entries), usage_at(record), decisions, others)
-    run_ids = {run_of_call(each) for each in results}
-    run_id = run_ids.pop() if len(run_ids) == 1 else None
-    if run_id is None or not await _waits(agent, run_id):
-        return None
-    record = await agent.record(run_id)
-    journal = LocalJournal.load(record)
-    decisions = _answers(run_id, results, journal)
-    if not decisions:
-        return None
-    return Continuation(run_id, len(journal.entries), usage_at(record), decisions, others)
+        run_id, journal = previous, await _record_of(agent, previous)
+        decisions = {**_answers(run_id, results, journal), **_decisions(approvals, journal)}
+    else:
+        run_ids = {run_of_call(each) or "" for each in results}
+        run_id = run_ids.pop() if len(run_ids) == 1 else ""
+        if not run_id or not await _waits(agent, run_id):
+            return None
+        journal = await runs_of(agent.store).read(run_id)
+        decisions = _answers(run_id, results, journal)
+        if not decisions:
+            return None
+    return Continuation(run_id, len(journal.entries), tally_of(journal).usage, decisions, others)
 
 
 async def _waits(agent: Runnable[Any], run_id: str) -> bool:
@@ -59,13 +58,13 @@ async def _waits(agent: Runnable[Any], run_id: str) -> bool:
     return info is not None and (info.agent, info.status) == (agent.name, "Suspended")
 
 
-async def _record_of(agent: Runnable[Any], run_id: str) -> bytes:
+async def _record_of(agent: Runnable[Any], run_id: str) -> LocalJournal:
     info = await agent.store.find(run_log(run_id))
     if info is None:
         raise RunNotFound(f"there is no response of the run {run_id!r:.150}")
     if info.agent != agent.name:
         raise ConfigurationError(f"the run {run_id} is of the agent {info.agent}: name it as the model")
-    return await agent.record(run_id)
+    return await runs_of(agent.store).read(run_id)
 
 
 def _answers(run_id: str, results: Mapping[str, str], journal: LocalJournal) -> dict[str, Decision]:

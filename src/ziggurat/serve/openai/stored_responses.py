@@ -11,8 +11,8 @@ from starlette.responses import Response
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
-from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
+from ziggurat.runs.runs import runs_of
 from ziggurat.serve.openai.answers import NotAnswered, ResponseId, answer_recorded
 from ziggurat.serve.openai.conversations import ConversationRequest
 from ziggurat.serve.openai.replies import LiveResponses, ResponseEvents, ResponseStream, error_reply
@@ -63,7 +63,7 @@ class RecordedResponse(Struct, frozen=True):
 
     async def _was_interrupted(self) -> bool:
         """Return whether nobody cancelled the run, but its process ended."""
-        last = LocalJournal.load(await self.agent.record(self.id.run_id)).last_end
+        last = (await runs_of(self.agent.store).read(self.id.run_id)).last_end
         return last is not None and last.interrupted
 
     async def events(self, after: int, page: str) -> AsyncGenerator[bytes, None]:

@@ -11,7 +11,6 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core import errors
 from ziggurat.core.path import next_id, parent_of
 from ziggurat.journal.entries import Decided, Ended, JournalEntry
-from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision, PendingItem
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import ModelRequest
@@ -82,7 +81,7 @@ async def records_of(agent: Runnable[Any], run_id: str) -> list[tuple[str, Seque
     newest = await runs_of(agent.store).newest(run_id)
     while not records or (newest is not None and records[-1][0] != newest.id):
         each = next_id(records[-1][0]) if records else run_id
-        records.append((each, LocalJournal.load(await agent.record(each)).entries))
+        records.append((each, (await runs_of(agent.store).read(each)).entries))
     return records
 
 
