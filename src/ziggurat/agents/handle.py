@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
-from ziggurat.core.errors import IN_PROGRESS, ConfigurationError, RunNotFound
+from ziggurat.core import errors
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.tasks import first_of
 from ziggurat.core.verbs import verb
@@ -60,7 +60,8 @@ class RunHandle(Generic[Out]):
             try:
                 self._loop = asyncio.get_running_loop()
             except RuntimeError:
-                raise ConfigurationError("start() needs a running event loop; from other code use run_sync()") from None
+                text = "start() needs a running event loop; from other code use run_sync()"
+                raise errors.ConfigurationError(text) from None
             self._control = driving.control
             self._task = self._begin_task(driving, again=False)
 
@@ -76,7 +77,7 @@ class RunHandle(Generic[Out]):
 
         def __await__(self) -> Any:
             """Refuse to be awaited: a handle may be used to steer first; ``handle.result()`` returns the run."""
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 "start() returns a handle on the run at once: handle = agent.start(...), and where you need "
                 "the run, run = await handle.result(); without steering, run = await agent.run(...)"
             )
@@ -101,7 +102,7 @@ class RunHandle(Generic[Out]):
             run: AgentRun | None = None
             try:
                 run = await self._drive_once(driving, again)
-            except IN_PROGRESS:
+            except errors.IN_PROGRESS:
                 if not again:
                     raise
             if run is not None and (driving.joined or not isinstance(run.stop, (stops.Suspended, stops.Continued))):
@@ -235,12 +236,12 @@ class RunHandle(Generic[Out]):
                 that.
         """
         if type(after) is not int or after < 0:
-            raise ConfigurationError(f"after is the number of an entry, such as 12, got {after!r:.100}")
+            raise errors.ConfigurationError(f"after is the number of an entry, such as 12, got {after!r:.100}")
         control = self._control
         if control is None or self._newest != self.id:
             return self._opener.subscribe(self.id if self._runs.keeps_ended else self._newest, after)
         if self._driving is not None and self._driving.joined:
-            raise ConfigurationError(f"this run of {self._starter.name} is a part of the run {self.id!r}: follow that")
+            raise errors.ConfigurationError(f"this run of {self._starter.name} is a part of {self.id!r}: follow that")
         return self._events(control, after, control.events())
 
     async def _events(
@@ -351,7 +352,7 @@ class RunHandle(Generic[Out]):
             return await post()
         try:
             return not self._driving.joined and await post()
-        except RunNotFound:  # it has ended, and is not kept
+        except errors.RunNotFound:  # it has ended, and is not kept
             return False
 
     async def _check_own(self) -> None:
@@ -360,7 +361,7 @@ class RunHandle(Generic[Out]):
 
     def _here(self) -> RunControl | None:
         if self._control is not None and asyncio.get_running_loop() is not self._loop:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"the run {self.id!r} is driven by another event loop; from here write "
                 "asyncio.run_coroutine_threadsafe(handle.cancel(), loop)"
             )

@@ -18,9 +18,9 @@ from ziggurat.core.log import logger
 from ziggurat.core.service import Effect
 from ziggurat.core.similar import check_patterns
 from ziggurat.core.visible import visible
+from ziggurat.mcp import wire
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import ServerTool, origin_of
 from ziggurat.messages.message import ToolResult
 from ziggurat.tools.entry import SEARCH_TOOLS, Offer
 from ziggurat.tools.function import FunctionTool, raw_tool
@@ -49,7 +49,7 @@ class _Listing(Struct, frozen=True):
     """The tools of one server, as they are recorded with a run."""
 
     server: str
-    tools: tuple[ServerTool, ...]
+    tools: tuple[wire.ServerTool, ...]
 
 
 class _Listings(Struct, frozen=True):
@@ -94,7 +94,9 @@ async def _listing(server: McpClient, ctx: Context) -> _Listing:
         return _Listing(server.name, ())
 
 
-def _check_settings(server: McpClient, listed: Sequence[ServerTool], called: Mapping[tuple[str, str], str]) -> None:
+def _check_settings(
+    server: McpClient, listed: Sequence[wire.ServerTool], called: Mapping[tuple[str, str], str]
+) -> None:
     """Check that settings of single tools name tools that there are: an approval that nothing asks for is dangerous."""
     settings = server.settings
     given = {
@@ -111,7 +113,7 @@ def _check_settings(server: McpClient, listed: Sequence[ServerTool], called: Map
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
-def _names(listed: Sequence[tuple[McpClient, ServerTool]], taken: Collection[str]) -> dict[tuple[str, str], str]:
+def _names(listed: Sequence[tuple[McpClient, wire.ServerTool]], taken: Collection[str]) -> dict[tuple[str, str], str]:
     """Return the name of each tool for models: its own, with the server's before it if another one has that, too."""
     plain = {(server.name, tool.name): _fitting(tool.name) for server, tool in listed}
     counts = Counter([*taken, SEARCH_TOOLS, *plain.values()])
@@ -144,13 +146,13 @@ def _fitting(name: str) -> str:
 # -- tools -----------------------------------------------------------------------------------------------------------
 
 
-def _made(server: McpClient, tool: ServerTool, name: str) -> FunctionTool | None:
+def _made(server: McpClient, tool: wire.ServerTool, name: str) -> FunctionTool | None:
     """Return a tool that can be called; None, with a warning, if its schema is broken."""
     settings = server.settings
 
     async def call(arguments: dict[str, Any], ctx: Context) -> ToolResult:
         result = await server.call(tool.name, arguments, ctx)
-        return replace(result, name=name, origin=origin_of(server.name, tool.name))
+        return replace(result, name=name, origin=wire.origin_of(server.name, tool.name))
 
     approval = settings.approval if isinstance(settings.approval, bool) else _is_named(tool, name, settings.approval)
     try:
@@ -170,11 +172,11 @@ def _made(server: McpClient, tool: ServerTool, name: str) -> FunctionTool | None
         return None
 
 
-def _is_named(tool: ServerTool, name: str, patterns: Iterable[str]) -> bool:
+def _is_named(tool: wire.ServerTool, name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(each, pattern) for pattern in patterns for each in (tool.name, name))
 
 
-def _effect(tool: ServerTool, name: str, settings: Settings) -> Effect:
+def _effect(tool: wire.ServerTool, name: str, settings: Settings) -> Effect:
     """Return the effect of a tool: as set; else as far as the server says, which may be wrong, of the cautious kind."""
     given = settings.effect
     if isinstance(given, str):

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ziggurat.core import tasks
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ServiceError, described
 from ziggurat.core.event import ChildEnded, ChildStarted
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, NonNegativeSeconds, Seconds, checked
-from ziggurat.core.tasks import end_all, finished, first_of, in_task, ring
 
 Restart = Literal["always", "on_failure", "never"]
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one", "dynamic"]
@@ -203,7 +203,7 @@ class Supervisor:
                 await (await actions.get())()
         finally:
             # Stopping goes on when the supervisor is cancelled meanwhile, else it would leave orphans.
-            await finished(self._stop(self._children.values()))
+            await tasks.finished(self._stop(self._children.values()))
             self._actions = None
             while not actions.empty():  # so that nobody waits for a command for ever
                 await actions.get_nowait()()
@@ -322,7 +322,7 @@ class Supervisor:
                 answer.cancel()
                 raise
             else:
-                ring(answer)
+                tasks.ring(answer)
 
         actions.put_nowait(serve)
         await answer
@@ -332,13 +332,13 @@ class Supervisor:
     async def _start(self, running: _Running) -> None:
         child, start = running.child, running.child.start
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        signal = partial(ring, ready)
+        signal = partial(tasks.ring, ready)
         if isinstance(start, Supervisor):
             begin: Action = partial(start.run, signal, self._ctx)
         else:
             begin = partial(start, signal) if child.signals else partial(start)
         running.state = "starting"
-        running.task = task = asyncio.get_running_loop().create_task(in_task(begin), name=f"{self.name}/{child.name}")
+        running.task = task = asyncio.create_task(tasks.in_task(begin), name=f"{self.name}/{child.name}")
         task.add_done_callback(partial(self._note_end, running))
         if child.signals or isinstance(start, Supervisor):
             first: list[asyncio.Future[Any]] = [task, ready]
@@ -447,7 +447,7 @@ class Supervisor:
         if isinstance(child.start, Supervisor) or child.shutdown is None:
             await asyncio.wait([task])
         else:
-            await first_of(asyncio.wait([task]), self._clock.sleep(child.shutdown))
+            await tasks.first_of(asyncio.wait([task]), self._clock.sleep(child.shutdown))
         running.task = None  # not before: when the supervisor is cancelled meanwhile, the task is stopped once more
         if not task.done():
             self._leaked.add(task)
@@ -482,12 +482,12 @@ class _Block:
 
     async def enter(self) -> None:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        run = partial(self._supervisor.run, partial(ring, ready))
-        self._task = asyncio.get_running_loop().create_task(in_task(run))
+        run = partial(self._supervisor.run, partial(tasks.ring, ready))
+        self._task = asyncio.get_running_loop().create_task(tasks.in_task(run))
         try:
             await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
-            await end_all([self._task])
+            await tasks.end_all([self._task])
             raise
         if not ready.done():
             await self._task  # raises its error
@@ -502,7 +502,7 @@ class _Block:
         self._inside = False
         self._supervisor.shutdown()
         try:
-            await finished(self._task)
+            await tasks.finished(self._task)
         except Exception as failure:
             if self._cancelled and self._body is not None:
                 self._body.uncancel()

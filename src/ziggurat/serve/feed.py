@@ -18,9 +18,9 @@ from ziggurat.journal.entries import Ended, JournalEntry, write_entry
 from ziggurat.observe.jsonl import event_line
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import Runs, runs_of
+from ziggurat.serve import sse
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.requests import first_id
-from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing, begin, write
 
 _BOOT: str = secrets.token_hex(4)
 """Names this process: the events between two entries are numbered by the process that sends them."""
@@ -182,7 +182,7 @@ class Feed:
         if self._silent:
             if self._silent >= self._feeds.heartbeat:
                 self._silent = 0.0
-                self._append(KEEP_ALIVE)
+                self._append(sse.KEEP_ALIVE)
             if (
                 self.state == _WAITING != (state := self._waiting_event())
             ):  # the reason is known when the task of the run ends
@@ -211,9 +211,9 @@ class Feed:
 class Feeds:
     def __init__(
         self,
-        closing: Closing,
+        closing: sse.Closing,
         limit: int = LIMIT,
-        heartbeat: float = HEARTBEAT,
+        heartbeat: float = sse.HEARTBEAT,
         failures: dict[str, str] | None = None,
     ) -> None:
         self.closing = closing
@@ -282,8 +282,8 @@ class EventFeed:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         self._send = send
-        await begin(send)
-        await write(send, b"retry: 500\n\nevent: reset\ndata: {}\n\n" if self._resets else b"retry: 500\n\n")
+        await sse.begin(send)
+        await sse.write(send, b"retry: 500\n\nevent: reset\ndata: {}\n\n" if self._resets else b"retry: 500\n\n")
         self._feed = self._feeds.open(self._run, self._runs, self._place)
         self._run = self._feed.run  # one for all readers
         self._feed.add(self)
@@ -309,7 +309,7 @@ class EventFeed:
     def close(self) -> None:
         if self._writing is not None:
             self._writing.cancel()
-        self._writing = asyncio.get_running_loop().create_task(write(self._send, _BYE, more=False))
+        self._writing = asyncio.get_running_loop().create_task(sse.write(self._send, _BYE, more=False))
 
     async def _write(self) -> None:
         feed = self._feed
@@ -318,14 +318,14 @@ class EventFeed:
                 ends = feed.ended
                 data, self._place = feed.latest(behind, self._place)
                 self._read = feed.count
-                await write(self._send, data, more=not ends)
+                await sse.write(self._send, data, more=not ends)
                 if ends:
                     return
             self._writing = None
             feed.wait(self)
         except Exception as error:  # noqa: BLE001  raised again in the task that the server looks at
             self._error = error
-            await write(self._send, b"", more=False)
+            await sse.write(self._send, b"", more=False)
 
     async def _behind(self) -> int:
         """Return how many events of the feed are to be written, when it has them all."""
@@ -337,7 +337,7 @@ class EventFeed:
                 behind = feed.behind(self._place)
                 self._read = feed.count - behind
                 if feed.state and not behind:  # as those were told who were here before
-                    await write(self._send, feed.state)
+                    await sse.write(self._send, feed.state)
         return feed.count - self._read
 
     async def _write_record(self) -> None:
@@ -348,7 +348,7 @@ class EventFeed:
                 async for item in items:
                     if (item.number, item.index) > self._place:
                         self._place = (item.number, item.index)
-                        await write(self._send, _event_bytes(item))
+                        await sse.write(self._send, _event_bytes(item))
                     if self._place >= feed.start:
                         return
         self._place = max(self._place, feed.start)

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core import event, tasks
-from ziggurat.core.codec import digest, encode
+from ziggurat.core import codec, event, tasks
 from ziggurat.core.path import escaped, is_beneath, is_question, is_tool_call, next_id, parent_of, step_of
 from ziggurat.journal import entries
 from ziggurat.messages import events, message as delta
@@ -84,13 +83,13 @@ class Told(Struct, frozen=True):
 
 def call_id(run_id: str, path: str) -> str:
     """Return the id of a call for clients: it names the run, so that a result of the client finds it."""
-    return f"call_{run_id}_{digest(path)[:16]}"
+    return f"call_{run_id}_{codec.digest(path)[:16]}"
 
 
 def output_text(run: AgentRun | None) -> str:
     """Return the output of a run as text; empty if there is none."""
     output = None if run is None else run._output
-    return output if isinstance(output, str) else "" if output is None else encode(output).decode()
+    return output if isinstance(output, str) else "" if output is None else codec.encode(output).decode()
 
 
 def error_of(run: AgentRun | None, reason: str = "") -> str:

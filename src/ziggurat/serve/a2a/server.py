@@ -14,12 +14,12 @@ from ziggurat.core.clock import new_id
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.message import user
+from ziggurat.serve import requests
 from ziggurat.serve.a2a import tasks
 from ziggurat.serve.a2a.push import PushNotifications
 from ziggurat.serve.decisions import schema_of_answer
 from ziggurat.serve.narration import Tale, ToldRun
 from ziggurat.serve.openai.replies import ResponseStream
-from ziggurat.serve.requests import check_id, first_id, value_of
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
 from ziggurat.tools.validator import misfit_of_schema
@@ -118,8 +118,8 @@ class A2aServer:
         if message.task_id:
             run, context = await self._continued(message)
         else:
-            run = self._told(check_id(request.headers.get("idempotency-key") or new_id()))
-            context = check_id(message.context_id or run.id)
+            run = self._told(requests.check_id(request.headers.get("idempotency-key") or new_id()))
+            context = requests.check_id(message.context_id or run.id)
             prompt = user(*(part.as_own() for part in message.parts))
             labels = {tasks.CONTEXT: context}
             begun = partial(
@@ -141,7 +141,7 @@ class A2aServer:
             raise errors.ConfigurationError(f"the task {info.id} belongs to another context")
         if state in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended: begin another", a2a.UNSUPPORTED_OPERATION)
-        task_id, handle = first_id(info.id), agent.attach(info.id)
+        task_id, handle = requests.first_id(info.id), agent.attach(info.id)
         if state != a2a.INPUT_REQUIRED:
             run = await self._from_now(task_id)
             await handle.inject(user(*(part.as_own() for part in message.parts)))
@@ -163,14 +163,14 @@ class A2aServer:
         info = (await self._find(a2a.read_params(params, a2a.TaskQuery).id))[1]
         if tasks.state_of(info.status, asks=info.asks) in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended", a2a.TASK_NOT_CANCELABLE)
-        run = await self._from_now(first_id(info.id))
+        run = await self._from_now(requests.first_id(info.id))
         await self._agents.cancel(info.id)
         async for _told in run.told():
             pass
         return (await self._view(run.id)).task()
 
     async def _find(self, task_id: str) -> tuple[Runnable[Any], LogInfo]:
-        _, info = await self._agents.newest_of(check_id(task_id))
+        _, info = await self._agents.newest_of(requests.check_id(task_id))
         if info.agent != self._agent.name:
             raise errors.RunNotFound(f"there is no task {task_id!r:.150}")
         return self._agent, info
@@ -251,7 +251,7 @@ def _answer(message: a2a.Message, item: PendingItem) -> object:
     text = message.text
     if item.stage == "question":
         schema = schema_of_answer(item)
-        return text if misfit_of_schema(schema, text) is None else value_of(text)
+        return text if misfit_of_schema(schema, text) is None else requests.value_of(text)
     word = text.strip().lower()
     if item.interrupted or word not in (*_YES, *_NO):
         raise errors.ConfigurationError(f"{item.call.name}: answer 'approve' or 'deny', or with data of its schema")

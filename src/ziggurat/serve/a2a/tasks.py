@@ -18,7 +18,6 @@ from ziggurat.messages.message import Message
 from ziggurat.runs.recorded_events import RecordedEvents
 from ziggurat.serve import narration
 from ziggurat.serve.decisions import PendingRow
-from ziggurat.serve.narration import error_of
 from ziggurat.serve.requests import first_id
 from ziggurat.serve.rows import time_of
 from ziggurat.serve.ui.runs import records_of
@@ -129,7 +128,7 @@ class TaskView:
             parts = parts_of_items([self._items[each] for each in numbers if each in self._items])
         elif state in a2a.TERMINAL and state != "TASK_STATE_COMPLETED":
             run = self._end.run if self._end is not None and isinstance(self._end.run, AgentRun) else self._run
-            parts = (a2a.Part(text=error_of(run) or self._info.status),)
+            parts = (a2a.Part(text=narration.error_of(run) or self._info.status),)
         message = self._message("ROLE_AGENT", parts, self.entries) if parts else None
         return a2a.Status(state, message, timestamp(self._info.updated))
 

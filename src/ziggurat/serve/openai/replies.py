@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.responses import Response
 
+from ziggurat.core import tasks
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import RunExists, ZigguratError
-from ziggurat.core.tasks import end_all, first_of
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation
@@ -88,7 +88,7 @@ class Reply:
                 reply = Response(body, 200, {_RUN: self._conversation.id.run_id}, "application/json")
                 await reply(scope, receive, send)
         finally:
-            await end_all([answering])
+            await tasks.end_all([answering])
 
     async def _answer(self) -> bytes:
         answered = await self._conversation.answer(self._stream_piece if self._stream else self._whole.say)
@@ -238,7 +238,7 @@ class LiveResponses:
         driving = asyncio.get_running_loop().create_task(response.drive())
         self._tasks.add(driving)
         driving.add_done_callback(self._ended)
-        await first_of(asyncio.wait([driving]), conversation.begun.wait())
+        await tasks.first_of(asyncio.wait([driving]), conversation.begun.wait())
         if response.error is not None and not conversation.begun.is_set():
             raise response.error
         self._responses.pop(name, None)
