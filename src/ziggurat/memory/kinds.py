@@ -138,10 +138,9 @@ class SemanticMemory(View):
         if record.supersedes is not None:
             await self._own_record(record.supersedes)
         before = await self.store.put_in_place(record, KEY_TAG + key)
-        (stored, *_) = in_place_of(record, before)
         if record.supersedes is not None and record.supersedes not in [each.id for each in before]:
             await self._archive([await self._own_record(record.supersedes)])
-        return stored
+        return in_place_of(record, before)
 
     async def about(self, key: NonEmptyText) -> MemoryRecord | None:
         """Return the fact stored under a key, or None."""

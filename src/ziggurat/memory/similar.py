@@ -48,13 +48,9 @@ def wording(text: str) -> tuple[str, ...]:
     if words and words[0][1:].islower():
         words[0] = words[0].lower()
     words = [each.replace("\u2019", "'") for each in words]
-    if not any(map(_is_negation, words)):
+    if not any(each in _NOT or each.endswith("n't") for each in words):
         words = [each for each in words if each not in _FILLING] or words
     return tuple(words) or (text.strip(),)
-
-
-def _is_negation(word: str) -> bool:
-    return word in _NOT or word.endswith("n't")
 
 
 def _composed(text: str) -> str:

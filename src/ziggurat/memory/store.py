@@ -203,17 +203,16 @@ OpenedStore = Annotated[MemoryStore, Meta(description="as open_memory('memory:')
 """A store, which is opened already."""
 
 
-def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    """Return the records that `MemoryStore.put_in_place` writes: the new memory, and the replaced ones as archived."""
+def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> MemoryRecord:
+    """Return a memory as `MemoryStore.put_in_place` stores it, which supersedes those before it."""
     if not before:
-        return [record]
+        return record
     supersedes = record.supersedes or before[-1].id
     known = predecessors(record)
     sources = [each for each in known if each != supersedes]
     others = [each.id for each in before if each.id != supersedes and each.id not in known]
     facts = {**record.facts, "sources": [*sources, *others]} if others else record.facts
-    new = replace(record, supersedes=supersedes, facts=facts)
-    return [new, *(replace(each, archived=True) for each in before)]
+    return replace(record, supersedes=supersedes, facts=facts)
 
 
 def refuse_known(ids: Sequence[str], known: Container[str]) -> None:

@@ -14,7 +14,6 @@ _BATCH = 20_000
 EXACT = 4096
 """Up to this many vectors are stored and compared in full."""
 
-_SPARE = 1024
 _BITS = 4
 
 
@@ -34,15 +33,20 @@ def _turbovec() -> Any:
     return turbovec
 
 
+def _unit_vectors(embeddings: Sequence[bytes]) -> Any:
+    """Return vectors as the rows of an array, each of length one, or of zeros."""
+    np = _numpy()
+    vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), -1)
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    return vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
+
+
 def similarities(vector: bytes, embeddings: Sequence[bytes]) -> list[float]:
     """Return the cosines of one vector with others of the same length; 0 for a vector of zeros."""
-    np = _numpy()
+    _numpy()
     if not embeddings:
         return []
-    one = np.frombuffer(vector, "<f4")
-    others = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), len(one))
-    lengths = np.sqrt(np.einsum("ij,ij->i", others, others)) * np.linalg.norm(one)
-    cosines: list[float] = (others @ one / np.where(lengths > 0, lengths, 1.0)).tolist()
+    cosines: list[float] = (_unit_vectors(embeddings) @ _unit_vectors([vector])[0]).tolist()
     return cosines
 
 
@@ -57,66 +61,46 @@ class VectorIndex:
         np = _numpy()
         self._numbers = np.zeros(0, np.uint64)
         self._vectors = np.zeros((0, size // 4), np.float32)
-        self._count = 0
         self._codes: Any = None
 
     def __len__(self) -> int:
-        return self._count if self._codes is None else len(self._codes)
+        return len(self._numbers if self._codes is None else self._codes)
 
     def add(self, numbers: Sequence[int], embeddings: Sequence[bytes]) -> None:
         if not numbers:
             return
         np = _numpy()
-        vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(numbers), self.size // 4)
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        vectors = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
-        keys = np.asarray(numbers, dtype=np.uint64)
-        if self._codes is None and self._count + len(keys) > self.exact:
+        keys, vectors = np.asarray(numbers, dtype=np.uint64), _unit_vectors(embeddings)
+        if self._codes is None:
+            keys, vectors = np.concatenate([self._numbers, keys]), np.concatenate([self._vectors, vectors])
+            if len(keys) <= self.exact:
+                self._numbers, self._vectors = keys, vectors
+                return
             self._codes = _turbovec().IdMapIndex(dim=self._width(), bit_width=_BITS)
-            self._encode(self._numbers[: self._count], self._vectors[: self._count])
-            self._numbers, self._vectors, self._count = self._numbers[:0], self._vectors[:0], 0
-        if self._codes is not None:
-            self._encode(keys, vectors)
-            return
-        self._room(len(keys))
-        self._numbers[self._count : self._count + len(keys)] = keys
-        self._vectors[self._count : self._count + len(keys)] = vectors
-        self._count += len(keys)
+            self._numbers, self._vectors = self._numbers[:0], self._vectors[:0]
+        self._codes.add_with_ids(self._padded(vectors), keys)
 
     def _width(self) -> int:
         return -(-self.size // 32) * 8  # the library requires a multiple of eight dimensions
-
-    def _encode(self, keys: Any, vectors: Any) -> None:
-        if len(keys):
-            self._codes.add_with_ids(self._padded(vectors), keys)
 
     def _padded(self, vectors: Any) -> Any:
         np = _numpy()
         spare = self._width() - vectors.shape[1]
         return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, spare))) if spare else vectors, dtype=np.float32)
 
-    def _room(self, more: int) -> None:
-        np = _numpy()
-        if self._count + more > len(self._numbers):
-            spare = max(more, _SPARE, len(self._numbers))
-            self._numbers = np.concatenate([self._numbers, np.zeros(spare, np.uint64)])
-            self._vectors = np.concatenate([self._vectors, np.zeros((spare, self.size // 4), np.float32)])
-
     def nearest(self, query: bytes, count: int) -> list[int]:
         """Return the numbers of the nearest vectors, nearest first; codes may miss one in a few hundred."""
         np = _numpy()
         count = min(count, len(self))
+        nearest: list[int] = []
         if count <= 0 or len(query) != self.size:
-            return []
-        vector = np.frombuffer(query, "<f4")
-        nearest: list[int]
+            return nearest
         if self._codes is not None:
-            length = float(np.linalg.norm(vector)) or 1.0
-            _, labels = self._codes.search(self._padded(vector[None] / length), k=count)
+            _, labels = self._codes.search(self._padded(_unit_vectors([query])), k=count)
             nearest = labels[0].tolist()
             return nearest
-        scores = self._vectors[: self._count] @ vector
-        best = np.argpartition(-scores, count - 1)[:count] if count < self._count else np.arange(self._count)
+        scores = self._vectors @ np.frombuffer(query, "<f4")
+        best = np.argpartition(-scores, count - 1)[:count] if count < len(self) else np.arange(count)
         best = best[np.lexsort((self._numbers[best], -scores[best]))]
         nearest = self._numbers[best].tolist()
         return nearest

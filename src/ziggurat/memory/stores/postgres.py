@@ -130,7 +130,7 @@ class PostgresMemoryStore:
             rows = await connection.fetch(sql.IN_PLACE, record.owner, record.kind, [tag])
             before[:] = [sql.record_of(row) for row in rows]
             await connection.fetch(sql.ARCHIVE, [each.id for each in before])
-            return await self._insert(connection, in_place_of(record, before)[:1])
+            return await self._insert(connection, [in_place_of(record, before)])
 
         self._sizes |= await self._run(work)
         return before
