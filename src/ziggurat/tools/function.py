@@ -131,7 +131,7 @@ class FunctionTool(Generic[F_co]):
         if not isinstance(ctx, Context) or named:
             raise ConfigurationError(self._called())
         frozen, once = ctx.frozen, None
-        if frozen is not None and isinstance(frozen, Frozen):  # to ask for the type of None takes 0.1 us
+        if isinstance(frozen, Frozen):
             frozen.use(call, ctx)
             if frozen.returned is not None:
                 return _answer_again(frozen.returned, frozen)

@@ -193,7 +193,7 @@ def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
 def _sentence(error: "jsonschema_rs.ValidationError") -> str:
     kind: Any = error.kind
     if kind.name == "type":
-        wanted = _types(kind.types)
+        wanted = _type_names(kind.types)
     elif kind.name == "enum":
         wanted = f"expected {expectation({'enum': kind.options})}"
     else:
@@ -203,7 +203,7 @@ def _sentence(error: "jsonschema_rs.ValidationError") -> str:
     return f"{wanted}, got {shown(error.instance)}"
 
 
-def _types(names: Iterable[str]) -> str:
+def _type_names(names: Iterable[str]) -> str:
     ordered = dict.fromkeys(sorted(names, key=lambda each: each == "null"))
     return f"expected {' or '.join(expectation({'type': each}) for each in ordered)}"
 
@@ -217,7 +217,7 @@ def _no_alternative(error: "jsonschema_rs.ValidationError", schema: Any) -> list
     types = [each.kind.types for arm in arms for each in arm if _is_of_type(each, error)]
     candidates = [arm for arm in arms if not any(_is_of_type(each, error) for each in arm)]
     if not candidates:
-        return [f"{path}: {_types(each for names in types for each in names)}, got {actual}"]
+        return [f"{path}: {_type_names(each for names in types for each in names)}, got {actual}"]
     if len(candidates) == 1:
         return [line for each in candidates[0] for line in _lines(each, schema)]
     room = _MAX_LINE // min(len(candidates), _MAX_ARMS) - 10
@@ -481,7 +481,7 @@ def _pointed(document: Any, pointer: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-_FORMATS = {
+_FORMATS: dict[str, tuple[Any, str]] = {
     "date": (date, "a date such as 2026-01-31"),
     "time": (time, "a time such as 18:30:00"),
     "date-time": (datetime, "a date and time such as 2026-01-31T18:30:00+01:00"),
@@ -489,28 +489,25 @@ _FORMATS = {
     "uuid": (UUID, "a UUID"),
     "decimal": (Decimal, "a decimal number, as text"),
 }
-_PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null": type(None)}
+_TYPES: dict[str, Any] = {"boolean": bool, "integer": int, "number": float, "string": str, "null": None}
 
 
 def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
+    """Return why a value does not fit a schema; those of simple types need no extra."""
     if not schema:
         return None
     if schema.keys() == {"enum"}:
         choices = schema["enum"]
         fits = any(canonical(value) == canonical(each) for each in choices)
         return None if fits else f"it is one of {', '.join(map(repr, choices))}, got {value!r:.200}"
-    if schema.keys() == {"type"} and schema["type"] in _PLAIN:
-        kind = _PLAIN[schema["type"]]
-        fits = isinstance(value, (float, int) if kind is float else kind) and (
-            kind is bool or not isinstance(value, bool)
-        )
-        return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
-    if schema.keys() == {"type", "format"} and schema["format"] in _FORMATS:
-        of_format, words = _FORMATS[schema["format"]]
-        try:
-            msgspec.convert(value, of_format)
-        except msgspec.ValidationError:
-            return f"it is {words}, got {value!r:.200}"
-        return None
-    problems = SchemaValidator(schema, "the value").problems(value)
-    return "; ".join(problems) or None
+    if schema.keys() == {"type"} and schema["type"] in _TYPES:
+        kind, words = _TYPES[schema["type"]], f"of the type {schema['type']}"
+    elif schema.keys() == {"type", "format"} and schema["format"] in _FORMATS:
+        kind, words = _FORMATS[schema["format"]]
+    else:
+        return "; ".join(SchemaValidator(schema, "the value").problems(value)) or None
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return f"it is {words}, got {value!r:.200}"
+    return None
