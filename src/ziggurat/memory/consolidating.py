@@ -1,12 +1,5 @@
 """Consolidation merges old memories of one subject; compression takes the others, in order of time.
 
-::
-
-    tidy = consolidation(store, ConsolidationPolicy(max_age=7 * 86400))
-    report = await tidy(MergeRequest("ann"), root("night"))
-    compress = compression(store, CompressionPolicy(max_memories=1000), model=model)
-    report = await compress(MergeRequest("ann"), root("night"))
-
 Memories that are merged or compressed are archived, never deleted: `View.history` of the new memory returns them, and
 `View.undo` brings them back.
 """

@@ -1,11 +1,4 @@
-"""Maintenance: consolidation and compression in the background, at an interval.
-
-::
-
-    async with Maintenance(store, ["ann", "ben"], interval=300, model=model) as maintenance:
-        ...
-    print(maintenance.counters)
-"""
+"""Maintenance: consolidation and compression in the background, at an interval."""
 
 import asyncio
 from collections import deque
@@ -49,6 +42,12 @@ class Counters(Struct, frozen=True):
 
 class Maintenance:
     """Consolidates and compresses memories in the background, first at once and then at every interval.
+
+    ::
+
+        async with Maintenance(store, ["ann", "ben"], interval=300, model=model) as maintenance:
+            ...
+        print(maintenance.counters)
 
     Leaving the ``async with`` block stops it: work on an owner ends after the write that is under way, and its lease is
     given back. A failing model or store is counted, logged, reported as a `Warned` event and tried again in the next
@@ -100,14 +99,9 @@ class Maintenance:
             "compression": None if compress is None else compression(store, compress, model=used, progress=self._note),
         }
         self._work = {name: each for name, each in work.items() if each is not None}
-        self._counters = Counters()
+        self.counters: Counters = Counters()  # what was done so far
         self._summaries: deque[MemoryRecord] = deque(maxlen=_SUMMARIES)
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def counters(self) -> Counters:
-        """What was done so far."""
-        return self._counters
 
     def take(self) -> list[MemoryRecord]:
         """Return the memories written since the last call, the earliest first; at most the last thousand."""
@@ -162,7 +156,7 @@ class Maintenance:
         assert self._model is not None
         for kind, limit in self._limits.items():
             count = TOKENS_AND_REQUESTS.get(kind)
-            used = self._counters.cost if count is None else count(self._counters.usage)
+            used = self.counters.cost if count is None else count(self.counters.usage)
             if used >= limit:
                 raise errors.LimitExceeded(kind, limit, used)
         response = await self._model(request, ctx)
@@ -171,5 +165,5 @@ class Maintenance:
         return response
 
     def _count(self, **more: int | float | Usage) -> None:
-        counters = self._counters
-        self._counters = replace(counters, **{name: getattr(counters, name) + each for name, each in more.items()})
+        counters = self.counters
+        self.counters = replace(counters, **{name: getattr(counters, name) + each for name, each in more.items()})

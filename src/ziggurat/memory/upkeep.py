@@ -1,14 +1,5 @@
 """Upkeep of whole memories: an audit, which changes nothing, and export and import as JSON lines.
 
-::
-
-    print((await audit(store, "ann")).duplicates)
-    with open("ann.jsonl", "wb") as file:
-        async for line in export_memories(store, owner="ann"):
-            file.write(line)
-    with open("ann.jsonl", "rb") as file:
-        report = await import_memories(other, file)
-
 Each line is a whole `MemoryRecord`, the archived ones too, so that `View.history` and `View.undo` work as before.
 """
 

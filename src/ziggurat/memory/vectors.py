@@ -92,18 +92,15 @@ class VectorIndex:
         """Return the numbers of the nearest vectors, nearest first; codes may miss one in a few hundred."""
         np = _numpy()
         count = min(count, len(self))
-        nearest: list[int] = []
         if count <= 0 or len(query) != self.size:
-            return nearest
+            return []
         if self._codes is not None:
-            _, labels = self._codes.search(self._padded(_unit_vectors([query])), k=count)
-            nearest = labels[0].tolist()
-            return nearest
-        scores = self._vectors @ np.frombuffer(query, "<f4")
-        best = np.argpartition(-scores, count - 1)[:count] if count < len(self) else np.arange(count)
-        best = best[np.lexsort((self._numbers[best], -scores[best]))]
-        nearest = self._numbers[best].tolist()
-        return nearest
+            _, (numbers,) = self._codes.search(self._padded(_unit_vectors([query])), k=count)
+        else:
+            scores = self._vectors @ np.frombuffer(query, "<f4")
+            best = np.argpartition(-scores, count - 1)[:count] if count < len(self) else np.arange(count)
+            numbers = self._numbers[best[np.lexsort((self._numbers[best], -scores[best]))]]
+        return list(map(int, numbers))
 
 
 class VectorIndexes:
