@@ -60,7 +60,7 @@ def plan_flow(
         setup,
         arguments,
         frozenset().union(*needed),
-        _text_of,
+        lambda result: text_of_value(result.output),
         (lambda place: _has(places, place)) if places else None,
     )
     program.facts |= {TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
@@ -74,10 +74,6 @@ def _has(nodes: tuple[Place, ...], place: str) -> bool:
     name, _, rest = place.partition("/")
     node = next((each for each in nodes if each.name == name.partition("#")[0]), None)
     return node is not None and (not rest or node.kind != "Sequence" or _has(node.parts, rest))
-
-
-def _text_of(result: Any) -> str:
-    return text_of_value(result.output)
 
 
 def _strongest_effect(places: Iterable[Place], agents: Iterable[Runnable[Any]], tools: Toolbox) -> Effect:

@@ -85,7 +85,7 @@ class GraphRun:
         token = this.loose[0][3]
         if len({id(each[3]) for each in this.loose}) == 1:
             return token
-        return joined([each[3] for each in sorted(this.loose, key=_by_place)], self.state_type)
+        return joined([each[3] for each in sorted(this.loose, key=lambda each: each[:3])], self.state_type)
 
     async def _strand(self, this: _Round, member: Member, group: FanOut[None], ctx: Context) -> None:
         """Run a member and what follows from it, in a task of its own."""
@@ -335,7 +335,3 @@ def tolerant_in(region: Region) -> list[str]:
         elif member.loop is not None:
             names += tolerant_in(member.loop)
     return names
-
-
-def _by_place(loose: tuple[int, bool, int, Token]) -> tuple[int, bool, int]:
-    return loose[:3]

@@ -197,6 +197,7 @@ def _same(parameter: Parameter, value: object) -> object:
 class StateType:
     def __init__(self, kind: type) -> None:
         self.kind = kind
+        self.name: str = getattr(kind, "__name__", "")
         self.make: Callable[..., Any] = kind
         hints = get_type_hints(kind, include_extras=True) if isinstance(kind, type) else {}
         if isinstance(kind, type) and issubclass(kind, Struct):
@@ -216,10 +217,6 @@ class StateType:
         self.converted: dict[str, Parameter] = {
             name: each for name, each in parameters.items() if not each.is_scalar
         }  # whose values are recorded in another form
-
-    @property
-    def name(self) -> str:
-        return self.kind.__name__
 
     def values_of(self, state: object) -> Values:
         """Return the values of a state; lists that grow are shared from then on."""

@@ -35,14 +35,6 @@ def fill(template: Any, variables: Variables, where: str) -> Any:
 
     >>> fill({"query": "about {topic}", "limit": "{count}"}, {"topic": "tea", "count": 3}, "search")
     {'query': 'about tea', 'limit': 3}
-
-    Args:
-        template: The text or the data.
-        variables: What it may refer to.
-        where: Names the node in the error.
-
-    Raises:
-        InvalidArguments: there is no such variable.
     """
     if isinstance(template, str):
         if "{" not in template:
