@@ -112,20 +112,16 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._collected: finalize[..., Writer] | None = None
         self._lock = threading.Lock()
-        self._closed = self._over = False
+        self.closed: bool = False  # whether it accepts no more jobs
+        self._over = False
         self._pid = os.getpid()
         self._opened = None if _shared.get() else _caller()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it accepts no more jobs."""
-        return self._closed
 
     def submit(self, work: Callable[[], T], log: str = "") -> "asyncio.Future[T]":
         """Run a function in the thread; return a future for its result. One that writes a log names it."""
         if self._thread is None:
             self._begin()
-        if self._closed or self._pid != os.getpid():
+        if self.closed or self._pid != os.getpid():
             raise self._refusal()
         loop = asyncio.get_running_loop()
         job = Job(work, log, loop.create_future())
@@ -138,7 +134,7 @@ class Writer:
         return job.future
 
     def _refusal(self) -> StoreError:
-        why = "is closed" if self._closed else "belongs to the process before the fork"
+        why = "is closed" if self.closed else "belongs to the process before the fork"
         return StoreError(f"the store {self.name} {why}; connect to it again")
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -151,7 +147,7 @@ class Writer:
 
     def _begin(self) -> None:
         with self._lock:
-            if self._thread is None and not self._closed:
+            if self._thread is None and not self.closed:
                 arguments = (ref(self), self._jobs, self._pause, self._ended)
                 thread = threading.Thread(target=_work, args=arguments, name=self.name, daemon=True)
                 thread.start()
@@ -229,8 +225,8 @@ class Writer:
     def _stop(self) -> threading.Thread | None:
         """Refuse further jobs; return the thread to wait for, if there is one: it runs the remaining jobs first."""
         with self._lock:
-            thread, was = self._thread, self._closed
-            self._closed = True
+            thread, was = self._thread, self.closed
+            self.closed = True
             if self._collected is not None:
                 self._collected.detach()
         _open.discard(self)

@@ -96,15 +96,10 @@ class InMemoryStore:
         self._logs: dict[str, _Log] = {} if shared is None else shared._logs
         self.live: LocalLive = LocalLive() if shared is None else shared.live
         self._held: dict[str, int] = {}
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has been closed."""
-        return self._closed
+        self.closed: bool = False
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.closed:
             raise StoreError("the store is closed; connect to it again")
 
     def _require(self, log: str) -> _Log:
@@ -291,4 +286,4 @@ class InMemoryStore:
     async def close(self) -> None:
         for log, epoch in self._held.items():
             await self.release(log, epoch)
-        self._closed = True
+        self.closed = True

@@ -148,7 +148,7 @@ class SessionState:
                 if value is not None:
                     self._values.append(_Value(value, number, entry.at, "", index))
         elif isinstance(entry, ItemRemoved):
-            self.pop()
+            self._pop()
         elif isinstance(entry, RowsLost):
             self.damaged.extend(range(number, entry.until + 1))
             self.missing = range(0)
@@ -204,12 +204,11 @@ class SessionState:
         for each in self._values:
             each.covered = False
 
-    def pop(self) -> RunItem | None:
-        """Remove the newest item and return it; None if there is none."""
+    def _pop(self) -> None:
+        """Remove the newest item, if there is one."""
         if not self._values:
-            return None
+            return
         last = self._values[-1]
-        *_, item = _items_of(last)
         rest = _without_last(last.value)
         if last.covered and self._base and self._base[-1] == last.value:
             self._base[-1:] = [] if rest is None else [rest]
@@ -219,7 +218,6 @@ class SessionState:
                 self._by_run[last.run].pop()
         else:
             last.value = rest
-        return item
 
     def items(self, limit: int | None = None) -> list[RunItem]:
         """Return the newest items, at most `limit`, in their order."""
