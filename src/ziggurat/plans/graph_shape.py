@@ -67,12 +67,9 @@ def nodes_of(member: Member) -> Iterator[GraphNode]:
 def shape_of(nodes: list[GraphNode], edges: Sequence[Edge]) -> Shape:
     links = _Links(nodes, edges)
     links.check_reachable()
-    dominators = links.dominators()
-    back = frozenset(each for each in links.inner if dominators[links.at[each.source]] >> links.at[each.target] & 1)
-    links.check_circles(back)
-    loops = links.loops(back)
-    links.check_ways_out(loops)
-    loops = links.with_side_branches(loops, dominators)
+    back = links.back_edges()
+    links.check_ways_out()
+    loops = links.with_side_branches(links.loops(back))
     return Shape(nodes, list(edges), _Regions(links, loops).connected(back), back)
 
 
@@ -80,6 +77,7 @@ class _Links:
     def __init__(self, nodes: list[GraphNode], edges: Sequence[Edge]) -> None:
         self.nodes = nodes
         self.edges = edges
+        self.everything: int = (1 << len(nodes)) - 1
         self.at: dict[str, int] = {node.name: node.index for node in nodes}
         self.starts: list[int] = [self.at[each.target] for each in edges if each.source == START]
         self.inner: list[Edge] = [each for each in edges if each.source != START and each.target != END]
@@ -103,62 +101,40 @@ class _Links:
         return reached
 
     def check_reachable(self) -> None:
-        lost = ~self.reached(self.starts, self.after) & ((1 << len(self.nodes)) - 1)
+        lost = self.everything & ~self.reached(self.starts, self.after)
         if lost:
             names = self.names(bits_of(lost))
             raise ConfigurationError(
                 f"no way leads from the start to {names}: add an edge or a route to it, or remove it"
             )
 
-    def order(self) -> list[int]:
-        """Return the nodes in reverse postorder."""
-        order: list[int] = []
-        seen: set[int] = set()
-        waiting: list[tuple[int, Iterator[int]]] = []
-        for start in self.starts:
-            if start not in seen:
-                seen.add(start)
-                waiting.append((start, iter(self.after[start])))
-            while waiting:
-                at, others = waiting[-1]
-                following = next((each for each in others if each not in seen), None)
-                if following is None:
-                    order.append(at)
-                    waiting.pop()
-                else:
-                    seen.add(following)
-                    waiting.append((following, iter(self.after[following])))
-        return order[::-1]
+    def only_through(self, at: int) -> int:
+        """Return the nodes to which every way passes one, as bits; itself too."""
+        return self.everything & ~self.reached(self.starts, self.after, ~(1 << at))
 
-    def dominators(self) -> list[int]:
-        """Return for each node those that every way to it passes, as bits; itself too."""
-        everything = (1 << len(self.nodes)) - 1
-        dominators = [everything] * len(self.nodes)
-        order, starts, changed = self.order(), set(self.starts), True
-        while changed:
-            changed = False
-            for at in order:
-                common = 0 if at in starts else everything
-                for each in self.before[at]:
-                    common &= dominators[each]
-                common |= 1 << at
-                changed = changed or common != dominators[at]
-                dominators[at] = common
-        return dominators
-
-    def check_circles(self, back: frozenset[Edge]) -> None:
-        """Check that no circle is left without the edges that lead back to the first node of a loop."""
-        forward: dict[int, list[int]] = {}
-        for edge in self.inner:
-            if edge not in back:
-                forward.setdefault(self.at[edge.target], []).append(self.at[edge.source])
+    def circle(self, edges: Sequence[Edge]) -> list[int]:
+        """Return the nodes of a circle of edges; none if there is no circle."""
+        before: dict[int, list[int]] = {}
+        for edge in edges:
+            before.setdefault(self.at[edge.target], []).append(self.at[edge.source])
         try:
-            TopologicalSorter(forward).prepare()
+            TopologicalSorter(before).prepare()
         except CycleError as error:
+            return sorted(set(error.args[1]))
+        return []
+
+    def back_edges(self) -> frozenset[Edge]:
+        """Return the edges that lead back to the first node of a loop, without which no circle is left."""
+        if not self.circle(self.inner):
+            return frozenset()
+        within = {at: self.only_through(at) for at in {self.at[each.target] for each in self.inner}}
+        back = frozenset(each for each in self.inner if within[self.at[each.target]] >> self.at[each.source] & 1)
+        if circle := self.circle([each for each in self.inner if each not in back]):
             raise ConfigurationError(
-                f"the loop of {self.names(sorted(set(error.args[1])))} can be entered at more than one node, so it has "
-                "no first one: let all edges into it from outside lead to one node"
-            ) from None
+                f"the loop of {self.names(circle)} can be entered at more than one node, so it has no first one: let "
+                "all edges into it from outside lead to one node"
+            )
+        return back
 
     def loops(self, back: frozenset[Edge]) -> dict[int, int]:
         """Return the nodes of each loop as bits, by its first node; inner loops come first."""
@@ -169,16 +145,16 @@ class _Links:
             loops[first] = loops.get(first, 0) | others | 1 << first
         return dict(sorted(loops.items(), key=lambda loop: (loop[1].bit_count(), loop[0])))
 
-    def check_ways_out(self, loops: dict[int, int]) -> None:
+    def check_ways_out(self) -> None:
         ends = [at for at, node in enumerate(self.nodes) if not self.after[at]]
         ends += [self.at[each.source] for each in self.edges if each.target == END and each.source != START]
-        endless = ~self.reached(ends, self.before) & ((1 << len(self.nodes)) - 1)
+        endless = self.everything & ~self.reached(ends, self.before)
         if endless:
             raise ConfigurationError(
                 f"the end cannot be reached from {self.names(bits_of(endless))}: give the loop a route that leaves it"
             )
 
-    def with_side_branches(self, loops: dict[int, int], dominators: list[int]) -> dict[int, int]:
+    def with_side_branches(self, loops: dict[int, int]) -> dict[int, int]:
         """Return the loops with the nodes that run beside them in every round, as their edges are always taken."""
         for first, bits in loops.items():
             always = [
@@ -188,7 +164,7 @@ class _Links:
             ]
             if not always:
                 continue
-            beside = self._beside(bits, [each for each, path in enumerate(dominators) if path >> first & 1])
+            beside = self._beside(bits, self.only_through(first) & ~bits)
             for edge in always:
                 if not beside >> self.at[edge.target] & 1:
                     raise ConfigurationError(
@@ -199,9 +175,8 @@ class _Links:
             loops[first] = bits | self.reached([self.at[each.target] for each in always], linked, beside)
         return loops
 
-    def _beside(self, bits: int, candidates: Sequence[int]) -> int:
+    def _beside(self, bits: int, beside: int) -> int:
         """Return the nodes that are reached from a loop alone, and lead to the end alone."""
-        beside = sum(1 << each for each in candidates if not bits >> each & 1)
         while True:
             staying = sum(
                 1 << each
@@ -218,7 +193,7 @@ class _Links:
 class _Regions:
     def __init__(self, links: _Links, loops: dict[int, int]) -> None:
         self.links = links
-        self.whole = Region([], [], (1 << len(links.nodes)) - 1)
+        self.whole = Region([], [], links.everything)
         self.of_loop: dict[int, Region] = {first: Region([], [], bits) for first, bits in loops.items()}
         self.around: list[list[tuple[Region, Member]]] = []  # of each node: its member in each region, inside out
         as_loop: dict[int, Member] = {}

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -113,11 +112,9 @@ class Appended(Sequence[T]):
         return repr(list(self))
 
     def to_json(self) -> list[T]:
-        """Return the items, for JSON."""
         return list(self)
 
     def append(self, _: object) -> NoReturn:
-        """Refuse to change the state."""
         raise TypeError("a node does not change the state: return the new items as its update of this field")
 
     extend = append
@@ -132,8 +129,7 @@ class StateField(Struct, frozen=True, eq=False):
     kind: Any
     reducer: Reducer | None
     parameter: Parameter
-    check: Callable[[Any], Any]
-    whole: Callable[[Any], Any]
+    whole: Parameter | None  # of what a reducer of the user returns
 
     @classmethod
     def of(cls, name: str, annotation: object) -> "StateField":
@@ -148,17 +144,19 @@ class StateField(Struct, frozen=True, eq=False):
             )
         update = _update_type(kind, reducer)
         parameter = Parameter.of_result(f"the field {name!r}", update)
-        check = _checking(parameter)
-        own = reducer is None or reducer in (append, merge)
-        whole = check if own or update is kind else _checking(Parameter.of_result(f"the field {name!r}", kind))
-        return cls(name, kind, reducer, parameter, check, (lambda value: value) if own else whole)
+        if reducer is None or reducer in (append, merge):
+            return cls(name, kind, reducer, parameter, None)
+        whole = parameter if update is kind else Parameter.of_result(f"the field {name!r}", kind)
+        return cls(name, kind, reducer, parameter, whole)
 
     def reduced(self, value: Any, update: Any) -> Any:
         if self.reducer is None:
             return update
         result = self.reducer(value, update)
+        if self.whole is None:
+            return result
         try:
-            self.whole(result)
+            _converted(self.whole, result)
         except (TypeError, ValueError) as error:
             name = getattr(self.reducer, "__name__", repr(self.reducer))
             raise ConfigurationError(
@@ -175,22 +173,19 @@ def _update_type(kind: Any, reducer: Reducer | None) -> Any:
     return hints[1] if len(hints) > 1 else kind
 
 
-def _checking(parameter: Parameter) -> Callable[[Any], Any]:
-    return partial(_converted if parameter.check is None else _same, parameter)
-
-
 def _converted(parameter: Parameter, value: object) -> object:
-    try:
-        return msgspec.convert(value, parameter.wire, dec_hook=read_back)
-    except msgspec.ValidationError as error:  # also of some instances, such as those of an Enum within a union
+    refusal: Exception | None = None
+    if parameter.check is None:
         try:
-            return _same(parameter, value)
-        except ConfigurationError:
-            raise error from None
-
-
-def _same(parameter: Parameter, value: object) -> object:
-    parameter.recorded(value)
+            return msgspec.convert(value, parameter.wire, dec_hook=read_back)
+        except msgspec.ValidationError as error:  # also of some instances, such as those of an Enum within a union
+            refusal = error
+    try:
+        parameter.recorded(value)
+    except ConfigurationError:
+        if refusal is None:
+            raise
+        raise refusal from None
     return value
 
 
@@ -255,7 +250,7 @@ class StateType:
             if field is None or (writes is not None and name not in writes):
                 raise ConfigurationError(self._unknown(name, node, writes))
             try:
-                values[name] = field.check(value)
+                values[name] = _converted(field.parameter, value)
             except (TypeError, ValueError) as error:
                 raise ConfigurationError(
                     f"the node {node} returned {value!r:.200} for the field {name!r} of {self.name}, which does not "
