@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.event import warn_once
 from ziggurat.core.log import logger
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import Fraction, NonNegativeInt, checked
@@ -64,7 +65,6 @@ class Skills:
         self.skipped: dict[str, str] = {}
         self._skills: dict[str, Skill] = {}
         self._pins = dict(pins or {})
-        self._unmatched: set[str] = set()
         for source in sources:
             if isinstance(source, Skill):
                 self.register(source)
@@ -189,10 +189,8 @@ class Skills:
         kept = [name for name in names if name.casefold() in allowed and name != _TOOL]
         if kept:
             return [*kept, _TOOL]
-        if skill.name not in self._unmatched:
-            self._unmatched.add(skill.name)
-            named = ", ".join(skill.allowed_tools)
-            logger.warning("the skill %s allows %s; the agent has none of these, and all tools stay", skill.name, named)
+        named = ", ".join(skill.allowed_tools)
+        warn_once(f"the skill {skill.name} allows {named}; the agent has none of these, and all tools stay")
         return names
 
     # -- as a tool -------------------------------------------------------------------------------------------------
