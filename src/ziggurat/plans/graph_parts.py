@@ -107,14 +107,21 @@ def _changes(returned: object, field: str | None, name: str) -> Changes:
     )
 
 
-def _call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
+def _call_of(function: Callable[..., Any], name: str, writes: object, state: type | None) -> NodeCall:
+    """Return the call of a function that takes a state; with None, an item of any type."""
     if not inspect.iscoroutinefunction(function):
         title = getattr(function, "__name__", name)
         raise ConfigurationError(
             f"a node is an async function: write async def {title}(...); or a Runnable; got {function!r:.200}"
         )
-    hints = get_type_hints(function)
-    takes_context = any(hints.get(each) is Context for each in inspect.signature(function).parameters)
+    hints, signature = get_type_hints(function), inspect.signature(function)
+    names = [each for each in signature.parameters if hints.get(each) is not Context]
+    kind = hints.get(names[0]) if names else None
+    if state and (len(names) != 1 or (kind not in (None, Any, state) and get_origin(kind) is None)):
+        raise ConfigurationError(
+            f"the node {name} takes the state, as in async def {name}(state: {state.__name__}), got {signature}"
+        )
+    takes_context = len(names) < len(signature.parameters)
     field = writes if isinstance(writes, str) else None
 
     async def call(state: Any, ctx: Context) -> Sequence[Changes]:
@@ -196,17 +203,6 @@ def _declared_writes(
     return frozenset(hints)
 
 
-def _check_state(node: Callable[..., Any], name: str, state: type) -> None:
-    hints = get_type_hints(node)
-    names = [each for each in inspect.signature(node).parameters if hints.get(each) is not Context]
-    kind = hints.get(names[0]) if names else None
-    if len(names) != 1 or (kind not in (None, Any) and get_origin(kind) is None and kind is not state):
-        raise ConfigurationError(
-            f"the node {name} takes the state, as in async def {name}(state: {state.__name__}), got "
-            f"{inspect.signature(node)}"
-        )
-
-
 def node_of(
     index: int,
     name: str,
@@ -229,9 +225,8 @@ def node_of(
     else:
         if takes is not None or gives is not None:
             raise ConfigurationError(f"the node {name} is a function, so it needs neither takes= nor gives=")
-        declared, call = _declared_writes(node, name, writes, state_type), _call_of(node, name, writes)
-        if items is None:
-            _check_state(node, name, state_type.kind)
+        declared = _declared_writes(node, name, writes, state_type)
+        call = _call_of(node, name, writes, state_type.kind if items is None else None)
     for field in declared or ():
         state_type.require(field, name)
     if items is not None:
