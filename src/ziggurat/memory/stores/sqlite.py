@@ -14,7 +14,6 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import best
 from ziggurat.memory.store import Hit, Query, findable, refuse_unfit
 from ziggurat.memory.stores.rows import scan_pages
 from ziggurat.memory.stores.sqlite_rows import PAUSE, MemoryRows
@@ -114,7 +113,7 @@ class SqliteMemoryStore:
         return await self._read(lambda: self._rows.count(owner, kind, archived))
 
     async def search(self, query: Query, /) -> list[Hit]:
-        return await self._read(lambda: best(query, self._rows))
+        return await self._read(lambda: self._rows.search(query))
 
     async def close(self) -> None:
         try:

@@ -10,8 +10,8 @@ from msgspec.structs import astuple, replace
 from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import COUNTED, Candidate, Entries, compared
-from ziggurat.memory.store import UNEMBEDDED, Query, in_place_of, refuse_known
+from ziggurat.memory.search import COUNTED, Candidate, Entries, best, compared
+from ziggurat.memory.store import UNEMBEDDED, Hit, Query, in_place_of, refuse_known
 from ziggurat.memory.stores.rows import FIELDS
 from ziggurat.memory.vectors import VectorIndexes
 from ziggurat.memory.words import KEY_TAG, indexed_words, is_stemming
@@ -261,6 +261,9 @@ class MemoryRows:
             self._notes[name] = (max(at, before), times + 1)
         if len(self._notes) > _NOTES:
             self.flush()
+
+    def search(self, query: Query) -> list[Hit]:
+        return best(query, self)
 
     def records(self, numbers: Sequence[int]) -> Mapping[int, MemoryRecord]:
         rows = self._database.execute(
