@@ -1,7 +1,6 @@
 """Services that stand in for others in tests: one that the test answers by hand, and one that fails on purpose."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Generic, TypeVar, overload
 
@@ -54,8 +53,7 @@ class Handle(Generic[Q, R]):
     """Gives the test the requests that the service receives."""
 
     def __init__(self) -> None:
-        self._requests: deque[tuple[Q, Responder[R]]] = deque()
-        self._came = asyncio.Event()
+        self._requests: asyncio.Queue[tuple[Q, Responder[R]]] = asyncio.Queue()
 
     async def next(self, *, seconds: float = 5.0) -> tuple[Q, Responder[R]]:
         """Return the next request, in the order of arrival, and a reply object to answer it.
@@ -65,20 +63,13 @@ class Handle(Generic[Q, R]):
         """
         try:
             async with asyncio.timeout(seconds):
-                while not self._requests:
-                    self._came.clear()
-                    await self._came.wait()
+                return await self._requests.get()
         except TimeoutError:
             raise AssertionError(f"no request came within {seconds:g} s") from None
-        return self._requests.popleft()
 
     def none_waiting(self) -> bool:
         """Return whether the test has taken every request that has arrived."""
-        return not self._requests
-
-    def _take(self, request: Q, reply: Responder[R]) -> None:
-        self._requests.append((request, reply))
-        self._came.set()
+        return self._requests.empty()
 
 
 @overload
@@ -107,7 +98,7 @@ def expect(request: Any = object, response: Any = object) -> tuple[Service[Any, 
 
     async def expected(request: Any, ctx: Context, /) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        handle._take(request, Responder(ctx, answer))
+        handle._requests.put_nowait((request, Responder(ctx, answer)))
         return await answer
 
     return expected, handle
