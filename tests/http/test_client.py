@@ -251,8 +251,11 @@ async def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() 
 
 def test_cancelled_calls_leave_nothing() -> None:
     """Calls cancelled at all stages: no connection, task, timer or place in the pool is left."""
+    holding = asyncio.Event()
 
     async def answer(asked: Asked) -> None:
+        if holding.is_set():
+            await asked.hang()
         if asked.number % 3 == 0:
             await asked.stream(b"data: a\n\n", end=False)
             await asked.hang()
@@ -272,11 +275,15 @@ def test_cancelled_calls_leave_nothing() -> None:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await asyncio.sleep(0)
-            pool = next(iter(client._pools.values()))
-            assert not pool._waiters
-            assert pool._opening == 0
-            assert pool.open == len(pool._idle)
-            assert client.connections <= 50
+            holding.set()
+            before = len(server.asked)
+            tasks = [asyncio.create_task(fetch(client)) for _ in range(60)]
+            await until(lambda: len(server.asked) == before + 50)  # all places are there, and no more
+            assert client.connections == 50
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            holding.clear()
             await client.close()
             await until(lambda: server.now_open == 0)  # the server has read the whole request
             server.asked.append(server.asked[0])

@@ -5,7 +5,6 @@ import asyncio
 import select
 import time
 import zlib
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, cast
 
@@ -358,113 +357,64 @@ class Pool:
         self._connect = connect
         self._limits = limits
         self._idle: list[Connection] = []
-        self._all: set[Connection] = set()
-        self._opening = 0
-        self._waiters: deque[asyncio.Future[Connection | None]] = deque()
+        self._lent: set[Connection] = set()
+        self._places = asyncio.Semaphore(limits.connections)
         self._closed = False
         self._watch: AsyncGenerator[None, None] | None = None
 
     @property
     def open(self) -> int:
-        return len(self._all)
+        return len(self._lent) + len(self._idle)
 
     async def borrow(self, ctx: Context) -> Connection:
-        """Return an idle connection, a new one if allowed, or else the next that is released."""
+        """Return an idle connection, or a new one; if there are as many as there may be, wait for one."""
         if self._watch is None:
             self._watch = self._until_the_loop_ends()
             await anext(self._watch)
+        await self._places.acquire()
+        try:
+            connection = self._kept() or await self._connect(self, ctx)
+            if self._closed:
+                connection.abandon()
+                raise ModelError("the client was closed", kind="connection", transient=False)
+        except BaseException as error:
+            self._places.release()
+            attach(error, "sent", False)
+            raise
+        self._lent.add(connection)
+        return connection
+
+    def _kept(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if time.monotonic() - connection.idle_since < self._limits.keep_alive and connection.usable():
                 return connection
             connection.abandon()
-        while len(self._all) + self._opening >= self._limits.connections:
-            turn = await self._turn()
-            if turn is None:
-                self._opening -= 1  # the place reserved by `_freed`
-                break
-            if turn.usable():
-                return turn
-            turn.abandon()
-        return await self._opened(ctx)
-
-    async def _opened(self, ctx: Context) -> Connection:
-        self._opening += 1
-        try:
-            connection = await self._connect(self, ctx)
-        except BaseException as error:
-            self._opening -= 1
-            self._freed()
-            attach(error, "sent", False)
-            raise
-        self._opening -= 1
-        if self._closed:
-            connection.abandon()
-            raise ModelError("the client was closed while it connected", kind="connection", transient=False)
-        self._all.add(connection)
-        return connection
-
-    async def _turn(self) -> Connection | None:
-        """Wait for a connection that is released, or for None: the place of one."""
-        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._pass_on(waiter.result())
-            raise
-
-    def _pass_on(self, connection: Connection | None) -> None:
-        if connection is None:
-            self._opening -= 1
-            self._freed()
-        else:
-            self.release(connection)
+        return None
 
     def release(self, connection: Connection) -> None:
         """Take back a connection that can be used again."""
-        if self._closed or connection not in self._all:
+        if self._closed or connection not in self._lent or len(self._idle) >= self._limits.idle_connections:
             connection.abandon()
             return
-        waiter = self._next()
-        if waiter is not None:
-            waiter.set_result(connection)
-        elif len(self._idle) < self._limits.idle_connections:
-            connection.idle_since = time.monotonic()
-            self._idle.append(connection)
-        else:
-            connection.abandon()
+        connection.idle_since = time.monotonic()
+        self._idle.append(connection)
+        self._lent.discard(connection)
+        self._places.release()
 
     def forget(self, connection: Connection) -> None:
         """Remove a connection; a waiting call may open another in its place."""
-        if connection in self._all:
-            self._all.discard(connection)
-            if connection in self._idle:
-                self._idle.remove(connection)
-            self._freed()
-
-    def _freed(self) -> None:
-        waiter = self._next()
-        if waiter is not None:
-            self._opening += 1  # reserves the place until the waiter runs
-            waiter.set_result(None)
-
-    def _next(self) -> "asyncio.Future[Connection | None] | None":
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                return waiter
-        return None
+        if connection in self._lent:
+            self._lent.discard(connection)
+            self._places.release()
+        elif connection in self._idle:
+            self._idle.remove(connection)
 
     def close(self) -> None:
         """Close all connections; calls in progress fail."""
         self._closed = True
-        for connection in tuple(self._all):
+        for connection in (*self._lent, *self._idle):
             connection.abandon()
-        self._idle.clear()
-        while (waiter := self._next()) is not None:
-            waiter.set_exception(ModelError("the client was closed", kind="connection", transient=False))
 
     async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
         """Close the pool when the event loop shuts down, which closes unfinished asynchronous generators."""
