@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar, get_args
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
-from ziggurat.core.codec import check_depth, encode
+from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ToolErrorKind
-from ziggurat.messages.message import Message, Role, Text, ToolCall, ToolResult, tool_message
+from ziggurat.messages.message import Message, Role, Text, ToolCall, ToolResult, decoded, tool_message
 
 Moment = Annotated[datetime, Meta(tz=True)]
 
@@ -101,7 +100,6 @@ class HandoffItem(_Item, frozen=True, kw_only=True, tag="Handoff"):
 RunItem = MessageItem | ToolCallItem | ToolOutputItem | HandoffItem
 """The union of all items; in JSON ``"type"`` names the kind."""
 
-T = TypeVar("T")
 Kind = TypeVar("Kind", MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)
 
 
@@ -224,10 +222,10 @@ def messages_to_items(
         if message.text or not results:
             items.append(MessageItem(id=ids(), role=message.role, content=message.text, created_at=now))
         for call in calls:
-            arguments = _decoded(call.arguments, dict[str, object])
+            arguments = decoded(call.arguments, dict[str, object])
             items.append(ToolCallItem(id=call.id, tool_name=call.name, arguments=arguments, created_at=now))
         for result in results:
-            value, error = _decoded(result.text, object), None
+            value, error = decoded(result.text, object), None
             # A value only if it gives the same text again.
             output = value if not isinstance(value, str) and _text_of(value) == result.text else result.text
             if result.error is not None:
@@ -283,15 +281,6 @@ def _result_of(item: ToolOutputItem, name: str) -> ToolResult:
 
 def _text_of(value: object) -> str:
     return value if isinstance(value, str) else encode(value).decode()
-
-
-def _decoded(text: str, kind: type[T]) -> T | str:
-    """Return a JSON text as a value of a type, else the text itself."""
-    try:
-        check_depth(text)
-        return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, RecursionError):
-        return text
 
 
 def _refuse_loss(number: int, message: Message) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from msgspec import Meta, Struct
@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from ziggurat.core.codec import canonical, check_depth, decode, digest, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, ToolErrorKind as ToolErrorKind
+
+T = TypeVar("T")
 
 
 class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
@@ -134,11 +136,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="ty
 
     def value(self) -> object:
         """Return the content decoded from JSON, or the text itself if it is not JSON."""
-        try:
-            check_depth(self.text)
-            return msgspec.json.decode(self.text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return self.text
+        return decoded(self.text, object)
 
 
 Part = Text | Image | Audio | File | Thinking | ToolCall | ToolResult
@@ -160,6 +158,15 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
         return ToolCall(id, name, encode(arguments).decode())
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(f"the arguments of tool_call({name!r}) are JSON values: {error}") from error
+
+
+def decoded(text: str, kind: type[T]) -> T | str:
+    """Return a JSON text as a value of a type, else the text itself."""
+    try:
+        check_depth(text)
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
 
 
 def mended(text: str) -> str:

@@ -230,12 +230,10 @@ def validate_all(messages: Sequence[Message], policy: ValidationPolicy = _STRICT
     return list(_violations(messages, policy))
 
 
-def validate_rewrite(
-    original: Sequence[Message], rewritten: Sequence[Message], policy: ValidationPolicy = SENDABLE
-) -> list[Violation]:
+def validate_rewrite(original: Sequence[Message], rewritten: Sequence[Message]) -> list[Violation]:
     # Whole messages may be missing. A kept message of the model must keep all its thoughts; whether one is missing
     # cannot be seen from the message alone, so the original is needed.
-    return [*_violations(rewritten, policy), *lost_reasoning(original, rewritten)]
+    return [*_violations(rewritten, SENDABLE), *lost_reasoning(original, rewritten)]
 
 
 def _violations(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Violation]:

@@ -15,19 +15,15 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ziggurat.core.codec import check_depth
 from ziggurat.messages.arguments import text_left_out
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, Part, PartDelta, Text, ToolCall, ToolCallDelta, ToolResult
+from ziggurat.messages.message import Message, Part, PartDelta, Text, ToolCall, ToolCallDelta, ToolResult, decoded
 from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.stated import whole
 from ziggurat.models.http.strict import OPENAI, strict_schema
 
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
-_object = msgspec.json.Decoder(dict[str, Raw])
-
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -54,23 +50,15 @@ def data_url(data: bytes, media_type: str) -> str:
 
 def is_object(arguments: str) -> bool:
     """Return whether arguments are a complete JSON object."""
-    return _fields_of(arguments) is not None
-
-
-def _fields_of(arguments: str) -> dict[str, Raw] | None:
-    try:
-        check_depth(arguments)
-        return _object.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+    return isinstance(decoded(arguments, dict[str, Raw]), dict)
 
 
 def object_text(arguments: str, key_rule: str = "") -> str:
     """Return the text of a JSON object: the arguments of a call if they are one, otherwise one that holds them."""
     if not arguments.strip():
         return "{}"
-    fields = _fields_of(arguments)
-    if fields is None:
+    fields = decoded(arguments, dict[str, Raw])
+    if isinstance(fields, str):
         return to_json({"invalid_arguments": arguments}).decode()
     if not key_rule or all(re.fullmatch(key_rule, key) for key in fields):
         return arguments

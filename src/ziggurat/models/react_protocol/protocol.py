@@ -23,6 +23,7 @@ from ziggurat.messages.message import (
     ToolCall,
     ToolCallDelta,
     ToolResult,
+    decoded,
 )
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.models.brackets import Brackets
@@ -390,9 +391,4 @@ def observation(result: ToolResult, longest: int) -> str:
 
 
 def _is_json(text: str) -> bool:
-    try:
-        check_depth(text)
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return False
-    return True
+    return decoded(text, object) is not text
