@@ -25,7 +25,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     Attributes:
         name: The provider, as in ``"name:model"``.
         wire: Which of the three wire formats it uses.
-        base_url: The base URL of its API, without a slash at the end.
+        base_url: The base URL of its API, without a slash at the end; it may have a query.
         path: The path of model calls, after the base URL.
         base_variables: Environment variables that replace `base_url`; the first that is set counts.
         base_suffix: Added to a base URL from `base_variables`, unless it already ends so.
@@ -33,7 +33,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
         key_needed: Whether it refuses calls without a key; local servers do not.
         auth: How the key is sent: as ``Authorization: Bearer``, or in a header of this name.
         headers: Additional headers of every call.
-        query: The query after the path, such as ``"api-version=1"``.
         body: Additional fields of every request; settings override them.
         system_role: The role of instructions (Chat Completions).
         max_tokens_field: The name of its field for the longest reply.
@@ -73,7 +72,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     key_needed: bool = True
     auth: str = "bearer"
     headers: dict[str, str] = msgspec.field(default_factory=dict)
-    query: str = ""
     body: dict[str, Any] = msgspec.field(default_factory=dict)
     system_role: Literal["system", "developer"] = "system"
     max_tokens_field: Literal["max_completion_tokens", "max_tokens", "max_output_tokens"] = "max_tokens"
@@ -292,8 +290,7 @@ def path_of(dialect: Dialect) -> str:
             "key='...', or headers={'authorization': 'Basic ...'}"
         )
     path = quote(parts.path.rstrip("/") + dialect.path, safe="/%:@!$&'()*+,;=~-._")
-    query = "&".join(each for each in (parts.query, dialect.query) if each)
-    return f"{path}?{query}" if query else path
+    return f"{path}?{parts.query}" if parts.query else path
 
 
 _WINDOWS = (

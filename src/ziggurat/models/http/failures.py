@@ -1,7 +1,6 @@
 """Turn a provider's error reply into a typed error, with the time after which to try again."""
 
 import re
-import time
 from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any
@@ -78,7 +77,7 @@ def failure(
     body: bytes | str,
     dialect: Dialect,
     *,
-    now: float | None = None,
+    now: float = 0.0,
 ) -> ModelError:
     """Return the error for a reply, of a kind that says how to handle it."""
     body = body[:_LOOKED_AT]
@@ -89,7 +88,7 @@ def failure(
         fault = _said(msgspec.json.decode(body))
     except (msgspec.DecodeError, RecursionError):
         fault = _Said(_plain(body))
-    return _error(status, headers, fault, dialect, time.time() if now is None else now)
+    return _error(status, headers, fault, dialect, now)
 
 
 def failure_of(error: object, dialect: Dialect, *, status: int | None = None) -> ModelError:
