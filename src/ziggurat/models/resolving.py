@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable
 from importlib import import_module
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import FunctionType
 from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.log import logger
 from ziggurat.core.service import as_service, name_of, returned_instead
+from ziggurat.core.settings import takes
 from ziggurat.core.similar import similar
 from ziggurat.messages.model import Model, ModelResponse
 
@@ -26,7 +28,7 @@ PROVIDERS: dict[str, str] = {
 The module is imported when a model of the provider is first resolved. Add entries to name models of your own.
 """
 
-_VARIADIC, _GENERATOR, _COROUTINE = 0x04, 0x20 | 0x200, 0x80  # of code objects; inspect is slow to import
+_REPLIES = ("str", "Message", "ModelResponse")
 _DEMO = "demo"  # the one model whose provider has no others
 _HERE = (_DEMO, "local")
 _FORMS = {
@@ -105,16 +107,10 @@ def _check_function(model: Model) -> None:
     """Raise where a plain function cannot be a model, which would fail only when it is first called."""
     if not isinstance(model, FunctionType):
         return
-    code, returns = model.__code__, model.__annotations__.get("return")
-    needed = code.co_argcount - len(model.__defaults__ or ())
-    many = bool(code.co_flags & _VARIADIC)
-    if needed > 2 or not (code.co_argcount >= 2 or many) or code.co_flags & _GENERATOR:
+    returns = model.__annotations__.get("return")
+    if not takes(model, 2) or isgeneratorfunction(model) or isasyncgenfunction(model):
         why = "cannot be called so"
-    elif not code.co_flags & _COROUTINE and getattr(returns, "__name__", returns) in (
-        "str",
-        "Message",
-        "ModelResponse",
-    ):
+    elif not iscoroutinefunction(model) and getattr(returns, "__name__", returns) in _REPLIES:
         why = "is not async"
     else:
         return

@@ -13,18 +13,13 @@ _ANNOTATED = frozenset({"type", "title", "description", "enum", "const", "$ref"}
 
 
 class SchemaSubset(Struct, frozen=True):
-    """The part of JSON Schema that a provider enforces.
+    """The part of JSON Schema that a provider enforces."""
 
-    Attributes:
-        kept: The keywords that it knows; others go into the description, or have no meaning for a model.
-        formats: The formats of texts that it knows.
-        all_required: Whether each field of an object must be required: one that may be left out becomes nullable,
-            and an object that is open by its own words cannot be expressed. A schema may refer to itself then.
-    """
-
-    kept: frozenset[str]
+    kept: frozenset[str]  # the keywords that it knows; others go into the description
     formats: frozenset[str] = _TEXTS
     all_required: bool = False
+    """Whether each field of an object must be required: one that may be left out becomes nullable, and an object that
+    is open by its own words cannot be expressed. A schema may refer to itself then."""
 
 
 ANTHROPIC = SchemaSubset(_ANNOTATED | {"default", "required"}, _TEXTS | {"uri"})

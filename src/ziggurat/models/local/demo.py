@@ -11,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.log import logger
 from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import checked
-from ziggurat.messages.message import ToolCall, ToolResult, assistant, deltas_in_words
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import (
     MODEL_NAME,
     OUTPUT_MODES,
@@ -95,12 +95,6 @@ class EmbeddedModel:
         return "EmbeddedModel()"
 
     async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-        """Answer a request.
-
-        Raises:
-            ConfigurationError: the request requires a tool that is not among its tools.
-            MissingExtra: the extra ``local`` is not installed.
-        """
         turn = _Turn.of(request)
         tools = schema.offered(request)
         if tools and turn.prompt and not turn.results:
@@ -142,8 +136,8 @@ class EmbeddedModel:
         read, generated = (len(pieces(text, _COUNTED)) for text in (turn.prompt, written))
         reply = Collector(ctx, _NAME, Usage(input=read, output=generated, requests=1))
         reply.finish = finish
-        for delta in deltas_in_words(assistant(part)):  # as if it were generated
-            await reply.push(delta)
+        for piece in re.findall(r"\s*\S+|\s+$", part) if isinstance(part, str) else (part,):  # as if it were generated
+            await reply.push(piece)
         return reply.response()
 
 

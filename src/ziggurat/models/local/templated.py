@@ -45,13 +45,6 @@ class TemplatedModel:
         return f"local({self._shown!r})"
 
     async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-        """Answer a request.
-
-        Raises:
-            ConfigurationError: the request requires a tool that is not among its tools.
-            MissingExtra: the extra ``local`` is not installed.
-            ModelError: the request cannot be served.
-        """
         reply = Collector(ctx, self.name, Usage(input=0, output=0, requests=1))
         prompt = replies.Prompt(
             request, offered(request), await self.engine.template(), self.stated_only, self.only_calls
