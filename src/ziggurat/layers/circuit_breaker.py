@@ -148,10 +148,7 @@ class LocalBackend:
 
     def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T:
         with self._lock:
-            circuit = self._circuits.get(name)
-            if circuit is None:
-                circuit = self._circuits[name] = Circuit()
-            return change(circuit, *args)
+            return change(self._circuits.setdefault(name, Circuit()), *args)
 
 
 def _tells_of_health(error: Exception) -> bool:
