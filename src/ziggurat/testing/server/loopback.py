@@ -260,8 +260,14 @@ class LoopbackServer:
     # -- start and stop ----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self._check_idle()
-        await self._listen()
+        if self._loop is not None:
+            raise ConfigurationError("this fake provider is already running; make another one")
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: asyncio.StreamReaderProtocol(_Reader(), self._connected), "127.0.0.1", self._wanted
+        )
+        self._loop = loop
+        self._port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
@@ -283,16 +289,15 @@ class LoopbackServer:
         self._port = 0
 
     def __enter__(self) -> Self:
-        self._check_idle()
         ready: Future[None] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._live(ready)), name="fake-provider")
-        self._thread.start()
+        thread = threading.Thread(target=lambda: asyncio.run(self._live(ready)), name="fake-provider")
+        thread.start()
         try:
             ready.result()
         except BaseException:
-            self._thread.join()
-            self._thread = None
+            thread.join()
             raise
+        self._thread = thread
         return self
 
     def __exit__(
@@ -303,31 +308,17 @@ class LoopbackServer:
         assert self._stop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
-        self._thread = None
-
-    async def _listen(self) -> None:
-        loop = self._loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: asyncio.StreamReaderProtocol(_Reader(), self._connected), "127.0.0.1", self._wanted
-        )
-        self._port = self._server.sockets[0].getsockname()[1]
 
     async def _live(self, ready: "Future[None]") -> None:
-        self._stop = asyncio.Event()
         try:
-            await self._listen()
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the start
-            ready.set_exception(error)
-            return
-        ready.set_result(None)
-        try:
-            await self._stop.wait()
-        finally:
-            await self.__aexit__(None, None, None)
-
-    def _check_idle(self) -> None:
-        if self._loop is not None or self._thread is not None:
-            raise ConfigurationError("this fake provider is already running; make another one")
+            async with self:
+                self._stop = asyncio.Event()
+                ready.set_result(None)
+                await self._stop.wait()
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)  # for the thread that waits for the start
 
     # -- connections -------------------------------------------------------------------------------------------------
 
