@@ -19,6 +19,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.core import root
+from ziggurat.core.event import warn_once
 from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
@@ -81,12 +82,10 @@ def test_where_no_tool_fits_the_demo_says_what_it_is() -> None:
 
 
 async def test_without_tools_the_demo_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    class First(EmbeddedModel):
-        _warned = False  # other tests may have asked the class before
-
+    warn_once.cache_clear()
     bare = ModelRequest(Transcript.of(user("What is the weather in Paris?")))
     for request in (bare, replace(bare, tools=(WEATHER,), settings=ModelSettings(tool_choice="none"))):
-        reply = await First(WordCounter())(request, root())
+        reply = await EmbeddedModel(WordCounter())(request, root())
         assert reply.text.startswith("I am a demo model that only calls tools, and here are none.")
     assert [record.levelname for record in caplog.records] == ["WARNING"]  # which Python writes to standard error
     assert "demo" in caplog.text

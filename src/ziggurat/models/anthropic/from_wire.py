@@ -12,7 +12,7 @@ from ziggurat.messages.message import Fold, PartDelta, TextDelta, ThinkingDelta,
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.failures import failure
+from ziggurat.models.http.failures import failure, unreadable
 from ziggurat.models.http.stated import count, latest, part_of, read
 
 OPAQUE = "anthropic:"
@@ -263,14 +263,10 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
         if reply.type == "error":
             raise failure(None, {}, body, dialect)
         if reply.content is None and reply.stop_reason is None:
-            raise _unreadable(dialect, "it has neither content nor a reason to stop")
+            raise unreadable(dialect, "it has neither content nor a reason to stop")
         return Reader(dialect).whole(reply)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(dialect, str(error)) from error
-
-
-def _unreadable(dialect: Dialect, why: str) -> ModelError:
-    return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
+        raise unreadable(dialect, error) from error
 
 
 class Reader:

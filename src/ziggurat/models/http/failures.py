@@ -96,6 +96,10 @@ def failure_of(error: object, dialect: Dialect, *, status: int | None = None) ->
     return _error(status, {}, _said(error), dialect, 0.0)
 
 
+def unreadable(dialect: Dialect, why: object) -> ModelError:
+    return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
+
+
 def readable(body: bytes) -> str:
     """Return the beginning of any body as text on one line; web pages without their tags."""
     return _plain(body[:_LOOKED_AT].decode("utf-8", "replace"))[:_LONGEST]

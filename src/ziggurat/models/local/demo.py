@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.context import Context
-from ziggurat.core.log import logger
+from ziggurat.core.event import warn_once
 from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import checked
 from ziggurat.messages.message import ToolCall, ToolResult
@@ -80,8 +80,6 @@ class EmbeddedModel:
     It says so where no tool fits or a value is not found. It does not talk: without tools it says what it is.
     """
 
-    _warned = False  # once per process is enough
-
     @checked
     def __init__(self, embedder: MiniLm | None = None) -> None:
         self.embedder: MiniLm = embedder or MiniLm()
@@ -109,9 +107,7 @@ class EmbeddedModel:
             return await self._fill(turn, request.output, ctx)
         if turn.results:
             return await self._reply(" ".join(answer(result) for result in turn.results), turn, ctx)
-        if not self._warned:
-            type(self)._warned = True
-            logger.warning("the demo model only calls tools; without tools it does not answer")
+        warn_once("the demo model only calls tools; without tools it does not answer")
         return await self._reply(declined(tools), turn, ctx)
 
     def _choose(self, tools: Sequence[ToolSpec], turn: "_Turn", request: ModelRequest) -> Choice | None:

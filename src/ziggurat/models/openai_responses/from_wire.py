@@ -35,7 +35,7 @@ from ziggurat.messages.message import (
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.failures import failure_of
+from ziggurat.models.http.failures import failure_of, unreadable
 from ziggurat.models.http.fitting import is_object
 from ziggurat.models.http.stated import count, latest, part_of, read
 
@@ -228,10 +228,6 @@ _ANSWERED = ("completed", "complete", "incomplete")
 
 _CUT = "your last reply was cut short within a tool call, which was not made; make it again, and briefly"
 _PLAIN_TIERS = (None, "auto", "default")
-
-
-def unreadable(dialect: Dialect, why: object) -> ModelError:
-    return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
 
 
 def raise_failure(reply: ResponseObject, dialect: Dialect, *, plain: bool = False) -> None:
