@@ -26,7 +26,6 @@ class _Vector(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     data: list[_Vector]
-    model: str = ""
     usage: Any = None
 
 

@@ -1,11 +1,11 @@
 """The reply of a model, in the pieces that every format is written from."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.clock import SYSTEM_CLOCK, Timer
+from ziggurat.core.clock import SystemClock
 from ziggurat.core.context import CLOCK, root
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.service import Service
@@ -29,12 +29,10 @@ _PIECES = 50
 _SHORT = 12
 
 
-class _ReplyRecorder:
+class _ReplyRecorder(SystemClock):
     """Records the events of a model (as an Emit), and its pauses (as a Clock)."""
 
     blocked = 0.0
-    now = staticmethod(SYSTEM_CLOCK.now)
-    monotonic = staticmethod(SYSTEM_CLOCK.monotonic)
 
     def __init__(self) -> None:
         self.deltas: list[PartDelta | Wait] = []
@@ -50,9 +48,6 @@ class _ReplyRecorder:
 
     async def sleep(self, seconds: float) -> None:
         self.deltas.append(Wait(seconds))
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        return SYSTEM_CLOCK.call_at(when, callback)
 
 
 async def ask(
