@@ -115,7 +115,6 @@ class Route:
             tls_context(ca)
         proxy_url = proxy_for(parts.scheme, self.host, self.port) if proxy is None else proxy
         self._proxy = _parsed(proxy_url, "a proxy") if proxy_url else None
-        self._proxy_host = "" if self._proxy is None else cast("str", self._proxy.hostname)
 
     @property
     def whole_target(self) -> bool:
@@ -146,13 +145,14 @@ class Route:
             await loop.create_connection(lambda: connection, self.host, self.port, ssl=context, **extra)
             return
         context = tls_context() if proxy.scheme == "https" else None
-        port = proxy.port or _PORTS[proxy.scheme]
+        host, port = cast("str", proxy.hostname), proxy.port or _PORTS[proxy.scheme]
         if not self.tls:
-            await loop.create_connection(lambda: connection, self._proxy_host, port, ssl=context)
+            await loop.create_connection(lambda: connection, host, port, ssl=context)
             return
-        transport, tunnel = await loop.create_connection(_Tunnel, self._proxy_host, port, ssl=context)
+        transport, tunnel = await loop.create_connection(_Tunnel, host, port, ssl=context)
         try:
-            await tunnel.dig(self._connect_request(), connection.name)
+            transport.write(self._connect_request())
+            await tunnel.opened(connection.name)
             secured = await loop.start_tls(transport, connection, self._context(), server_hostname=self.host)
         except BaseException:
             transport.abort()
@@ -172,14 +172,8 @@ class _Tunnel(asyncio.Protocol):
     def __init__(self) -> None:
         self._came = bytearray()
         self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._transport: asyncio.Transport | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    async def dig(self, request: bytes, name: str) -> None:
-        assert self._transport is not None
-        self._transport.write(request)
+    async def opened(self, name: str) -> None:
         head = await self._answer
         words = head.split(b"\r\n", 1)[0].split(None, 2)
         status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
