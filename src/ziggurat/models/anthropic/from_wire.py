@@ -70,11 +70,7 @@ def caller_of(block: Block) -> str | None:
     """Return the caller of a tool call as JSON; None if it was the model itself."""
     if not is_present(block.caller):
         return None
-    try:
-        direct = _kind.decode(block.caller).type == "direct"
-    except msgspec.ValidationError:
-        return None
-    return None if direct else bytes(block.caller).decode()
+    return None if _kind.decode(block.caller).type == "direct" else bytes(block.caller).decode()
 
 
 class MessageObject(Struct, gc=False):
@@ -83,7 +79,7 @@ class MessageObject(Struct, gc=False):
     type: str | None = None
     id: str | None = None
     model: str | None = None
-    content: list[Raw] | str | None = None
+    content: list[Raw] | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
     usage: Any = None
@@ -319,10 +315,8 @@ class Reader:
         """Return the response of a plain reply, whose blocks are read as those of a stream."""
         self._reply = reply
         self._usage = latest({}, reply.usage)
-        blocks = reply.content if isinstance(reply.content, list) else ()
-        deltas = [each for at, block in enumerate(blocks) for each in (*self._open(at, block), *self._stop(at))]
-        if isinstance(reply.content, str):
-            deltas.append(TextDelta(reply.content))
+        blocks = enumerate(reply.content or ())
+        deltas = [each for at, block in blocks for each in (*self._open(at, block), *self._stop(at))]
         for delta in deltas + self._bare_calls():
             self._fold.push(delta)
         return self._response()
