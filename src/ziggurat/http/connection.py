@@ -179,8 +179,6 @@ class Incoming:
 
     def _fire(self) -> None:
         """Fail if a time limit has passed, otherwise set the timer for the next one."""
-        if self.done:
-            return
         now, limits = self._now(), self._limits
         if self._waiter is None:
             self._last = now  # the reader is busy, so this is not the server's idle time

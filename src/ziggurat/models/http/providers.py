@@ -141,11 +141,8 @@ class HttpModel:
 async def _opening(reply: HttpReply) -> bytes:
     """Return the beginning of a body, with at least one non-blank byte if there is any."""
     data = await reply.more()
-    while data and not data.lstrip(_BLANK):
-        more = await reply.more()
-        if not more:
-            break
-        data = more  # blanks at the beginning mean nothing
+    while data and not data.lstrip(_BLANK):  # blanks at the beginning mean nothing
+        data = await reply.more()
     return data
 
 
