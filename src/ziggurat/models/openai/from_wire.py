@@ -210,12 +210,6 @@ def usage_of(shape: dict[str, Any]) -> tuple[Usage, dict[str, Any] | None]:
     return usage, {name: value for name, value in own.items() if value is not None}
 
 
-def merge_usage(known: dict[str, Any], stated: object) -> dict[str, Any]:
-    """Return the latest usage in a stream; one with both counts replaces all of an earlier one."""
-    usage = latest({}, stated)
-    return usage if {"prompt_tokens", "completion_tokens"} <= usage.keys() else latest(known, stated)
-
-
 class _Call:
     __slots__ = ("_brackets", "begun", "id", "index", "name", "pieces", "whole")
 
@@ -352,7 +346,7 @@ class Reader:
             self._broken = data
             return []
         if chunk.usage is not None:
-            self._usage = merge_usage(self._usage, chunk.usage)
+            self._usage = latest(self._usage, chunk.usage)
         if chunk.error or chunk.object == "error":
             raise self._with_partial(failure_of(chunk.error or {"message": chunk.message}, self._dialect))
         choice = next((each for each in chunk.choices or () if not each.index), None)
@@ -432,7 +426,7 @@ class Reader:
         choice.delta = choice.message
         for index, call in enumerate((choice.message or ChunkDelta()).tool_calls or ()):
             call.index = index
-        self._usage = merge_usage({}, reply.usage)
+        self._usage = latest({}, reply.usage)
         self._note(reply)
         self._read(choice)
         return self._response("stop")
