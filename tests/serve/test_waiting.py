@@ -17,6 +17,7 @@ from ziggurat.journal.store import Store
 from ziggurat.runs.options import Environment
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
+from ziggurat.serve.rows import time_of
 from ziggurat.testing import HandClock
 
 
@@ -155,6 +156,8 @@ async def test_a_run_that_was_decided_on_goes_on_in_time(beside: bool) -> None:
         if not beside:
             await clock.advance(3600)
         [question] = [item for item in (await run.status()).pending if item.needs_decision]
+        waits = (await server.get("/runs/r-1"))["waits"]
+        assert [each["until"] for each in waits] == ([time_of(HandClock().now() + 3600)] if beside else [])
         if beside:
             await run.decide({question.id: Answer(7)})
             await clock.advance(3600)
@@ -194,6 +197,8 @@ async def test_an_event_is_sent_over_http_once_and_checked() -> None:
     async with serving(app(order, token=TOKEN)) as server:
         await server.post("/runs", {"agent": "order", "prompt": PROMPT, "run_id": "o-1"}, 201)
         await server.until("o-1", "waiting")
+        [waits] = (await server.get("/runs/o-1"))["waits"]
+        assert (waits["event"], waits["value"]["type"], waits["until"]) == ("paid", "integer", None)
         refused = await server.post("/runs/o-1/events", {"name": "paid", "value": "much"}, 422)
         assert "paid" in refused["error"]["message"]
         for new in (True, False):

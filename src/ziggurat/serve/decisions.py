@@ -21,7 +21,7 @@ from ziggurat.messages.agent import (
     recorded_item,
 )
 from ziggurat.serve.rows import time_of
-from ziggurat.tools.decisions import question_of
+from ziggurat.tools.decisions import awaited_in, question_of
 
 
 class PendingRow(Struct, frozen=True):
@@ -43,6 +43,22 @@ class PendingRow(Struct, frozen=True):
         kind = "question" if asks else "outcome" if item.interrupted else "approval"
         answer = question_of(item.call).answer if asks else None
         return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, answer, expires)
+
+
+class WaitRow(Struct, frozen=True):
+    """What a run waits for that needs no person: an event, with the JSON Schema of its value, or a time."""
+
+    event: str | None
+    value: dict[str, Any] | None
+    until: str | None
+
+    @classmethod
+    def of(cls, item: PendingItem) -> "WaitRow":
+        until = None if item.until is None else time_of(item.until)
+        if item.stage != "event":
+            return cls(None, None, until)
+        awaited = awaited_in(item.call)
+        return cls(awaited.event, awaited.value, until)
 
 
 _ACTIONS: dict[str, tuple[Callable[..., Decision], str, bool]] = {

@@ -17,7 +17,7 @@ from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.decisions import PendingRow
+from ziggurat.serve.decisions import PendingRow, WaitRow
 from ziggurat.serve.driving import Driver
 from ziggurat.serve.rows import RunRow, RunRows
 from ziggurat.serve.sse import Closing
@@ -218,6 +218,7 @@ class ServedAgents(Driver):
             "output": None if run is None else plain(run._output),
             "error": reason if reason is not None or run is None else run.error,
             "pending": [PendingRow.of(item) for item in status.pending if item.needs_decision],
+            "waits": [WaitRow.of(item) for item in status.pending if not item.needs_decision],
             "usage": status.usage,
             "model_calls": status.model_calls,
             "tool_calls": status.tool_calls,
