@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
+from ziggurat.core.tasks import end_all
 from ziggurat.serve.guard import Receive, Send
 
 HEARTBEAT = 15.0
@@ -63,24 +62,16 @@ async def attend(
 ) -> bool:
     """Wait until work is done, the client has gone or the server is about to end; return whether the client has
     gone."""
-    while not (work.done() or closing.closed):
-        with suppress(TimeoutError):
-            async with asyncio.timeout(HEARTBEAT) as limit:  # one task and one timer, as thousands may be open
-                ends = partial(_end, limit)
-                work.add_done_callback(ends)
-                closing.add(ends)
-                try:
-                    while (await receive())["type"] != "http.disconnect":
-                        pass
-                    return True
-                finally:
-                    work.remove_done_callback(ends)
-                    closing.discard(ends)
-        if not (work.done() or closing.closed):
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    going, ending = asyncio.ensure_future(gone()), asyncio.ensure_future(closing.wait())
+    ends = [work, going, ending]
+    try:
+        while not (await asyncio.wait(ends, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED))[0]:
             await keep_alive()
-    return False
-
-
-def _end(limit: asyncio.Timeout, work: object = None) -> None:
-    with suppress(RuntimeError):  # it has ended already
-        limit.reschedule(0)
+        return going.done()
+    finally:
+        await end_all([going, ending])

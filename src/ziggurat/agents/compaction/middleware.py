@@ -10,6 +10,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
 from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, PositiveInt, Share, checked
+from ziggurat.journal.entries import shared
 from ziggurat.messages.conversation import Rewrite, characters
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message, ToolResult, tool_message
@@ -226,13 +227,8 @@ def _replace_spans(messages: list[Message], spans: list[Span], parts: Sequence[t
 
 def _difference(before: list[Message], after: list[Message]) -> Rewrite:
     """Return the smallest rewriting that turns one conversation into the other."""
-    start = 0
-    most = min(len(before), len(after))
-    while start < most and before[start] == after[start]:
-        start += 1
-    tail = 0
-    while tail < most - start and before[-1 - tail] == after[-1 - tail]:
-        tail += 1
+    start = shared(before, after)
+    tail = shared(before[start:][::-1], after[start:][::-1])
     return Rewrite(start, len(before) - tail, tuple(after[start : len(after) - tail]))
 
 

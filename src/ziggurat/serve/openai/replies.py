@@ -144,10 +144,9 @@ class ResponseStream:
         try:
             await attend(pump, receive, self._closing, partial(write, send, KEEP_ALIVE))
         finally:
-            pump.cancel()
-            [outcome] = await asyncio.gather(pump, return_exceptions=True)
-        if isinstance(outcome, Exception):
-            raise outcome
+            await tasks.end_all([pump])
+        if not pump.cancelled():
+            pump.result()
         await write(send, b"", more=False)
 
     async def _pump(self, send: Send) -> None:
