@@ -18,8 +18,6 @@ from ziggurat.tools.function import FunctionTool, tool
 
 T = TypeVar("T")
 
-_READS, _WRITES = ["database_read"], ["database_write"]
-
 
 @checked
 def graph_tools(
@@ -41,27 +39,28 @@ def graph_tools(
         writes: Whether the model may add to it.
         limit: The largest number of entities or relations in one result.
     """
-    reads = [_search_graph(graph, limit), _graph_neighbors(graph, limit), _graph_path(graph)]
-    return [*reads, _add_entity(graph), _add_relation(graph)] if writes else reads
+    own = _GraphTools(graph, limit)
+    look_up = tool(effect="none", permissions=["database_read"])
+    add = tool(effect="repeatable", permissions=["database_write"])
+    reads: list[FunctionTool] = [look_up(own.search_graph), look_up(own.graph_neighbors), look_up(own.graph_path)]
+    adds: list[FunctionTool] = [add(own.add_entity), add(own.add_relation)] if writes else []
+    return reads + adds
 
 
-def _search_graph(graph: KnowledgeGraph | GraphStore, limit: int) -> FunctionTool:
-    @tool(effect="none", permissions=_READS)
-    async def search_graph(text: str) -> ToolResult:
+class _GraphTools:
+    def __init__(self, graph: KnowledgeGraph | GraphStore, limit: int) -> None:
+        self._graph = graph
+        self._limit = limit
+
+    async def search_graph(self, text: str) -> ToolResult:
         """Find entities of the knowledge graph by a word in their label or properties.
 
         Args:
             text: A part of what to look for, such as "engineer".
         """
-        matches = (await _current(graph)).search(text)
-        return _found_result(matches, limit)
+        return _found_result((await self._current()).search(text), self._limit)
 
-    return search_graph
-
-
-def _graph_neighbors(graph: KnowledgeGraph | GraphStore, limit: int) -> FunctionTool:
-    @tool(effect="none", permissions=_READS)
-    async def graph_neighbors(entity: str, direction: Direction = "both", kind: str | None = None) -> ToolResult:
+    async def graph_neighbors(self, entity: str, direction: Direction = "both", kind: str | None = None) -> ToolResult:
         """List the relations of an entity of the knowledge graph.
 
         Args:
@@ -69,16 +68,11 @@ def _graph_neighbors(graph: KnowledgeGraph | GraphStore, limit: int) -> Function
             direction: "out" for relations that go out from it, "in" for those that lead to it, or "both".
             kind: Only relations of this kind.
         """
-        current = await _current(graph)
-        relations = _as_tool_error(lambda: current.relations_of(current.find(entity), direction=direction, kind=kind))
-        return _found_result(relations, limit)
+        graph = await self._current()
+        relations = _as_tool_error(lambda: graph.relations_of(graph.find(entity), direction=direction, kind=kind))
+        return _found_result(relations, self._limit)
 
-    return graph_neighbors
-
-
-def _graph_path(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
-    @tool(effect="none", permissions=_READS)
-    async def graph_path(source: str, target: str, weighted: bool = False) -> ToolResult:
+    async def graph_path(self, source: str, target: str, weighted: bool = False) -> ToolResult:
         """Find how one entity of the knowledge graph is connected with another.
 
         Args:
@@ -86,21 +80,15 @@ def _graph_path(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             target: The id or the label of the entity to arrive at.
             weighted: Whether the sum of weights is to be least, instead of the number of relations.
         """
-        current = await _current(graph)
-        path = _as_tool_error(
-            lambda: current.shortest_path(current.find(source), current.find(target), weighted=weighted)
-        )
+        graph = await self._current()
+        path = _as_tool_error(lambda: graph.shortest_path(graph.find(source), graph.find(target), weighted=weighted))
         if path is None:
             return _graph_result({"path": None}, [])
-        hops = [_hop(current, here, there) for here, there in pairwise(path)]
+        hops = [_hop(graph, here, there) for here, there in pairwise(path)]
         return _graph_result({"path": path, "relations": [_to_plain(one) for one in hops]}, hops)
 
-    return graph_path
-
-
-def _add_entity(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
-    @tool(effect="repeatable", permissions=_WRITES)
     async def add_entity(
+        self,
         entity: str,
         label: str = "",
         kind: str = "",
@@ -116,16 +104,10 @@ def _add_entity(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             kind: What it is, such as "person".
             properties: What is known of it, such as {"role": "engineer"}.
         """
-        new = _as_tool_error(lambda: Entity(entity, label, kind, properties or {}, "model", taint_in(ctx)))
-        await _add(graph, new)
+        await self._add(_as_tool_error(lambda: Entity(entity, label, kind, properties or {}, "model", taint_in(ctx))))
         return _added_result(entity)
 
-    return add_entity
-
-
-def _add_relation(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
-    @tool(effect="repeatable", permissions=_WRITES)
-    async def add_relation(source: str, target: str, kind: str, ctx: Context, weight: float = 1.0) -> ToolResult:
+    async def add_relation(self, source: str, target: str, kind: str, ctx: Context, weight: float = 1.0) -> ToolResult:
         """Add a relation from one entity of the knowledge graph to another, or replace the one of its kind.
 
         Args:
@@ -134,28 +116,20 @@ def _add_relation(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             kind: What it says, such as "works_for".
             weight: Its weight, at least 0.
         """
-        new = _as_tool_error(lambda: Relation(source, target, kind, weight, {}, "model", taint_in(ctx)))
-        await _add(graph, new)
+        await self._add(_as_tool_error(lambda: Relation(source, target, kind, weight, {}, "model", taint_in(ctx))))
         return _added_result(f"{source} -{kind}-> {target}")
 
-    return add_relation
+    async def _current(self) -> KnowledgeGraph:
+        return self._graph if isinstance(self._graph, KnowledgeGraph) else await self._graph.graph()
 
-
-# -- helpers ---------------------------------------------------------------------------------------------------------
-
-
-async def _current(graph: KnowledgeGraph | GraphStore) -> KnowledgeGraph:
-    return graph if isinstance(graph, KnowledgeGraph) else await graph.graph()
-
-
-async def _add(graph: KnowledgeGraph | GraphStore, thing: Entity | Relation) -> None:
-    try:
-        if isinstance(graph, GraphStore):
-            await graph.update(thing)
-        else:
-            graph.update(thing)
-    except EntityNotFound as error:
-        raise ToolError(str(error), kind="not_found") from error
+    async def _add(self, thing: Entity | Relation) -> None:
+        try:
+            if isinstance(self._graph, GraphStore):
+                await self._graph.update(thing)
+            else:
+                self._graph.update(thing)
+        except EntityNotFound as error:
+            raise ToolError(str(error), kind="not_found") from error
 
 
 def _as_tool_error(work: Callable[[], T]) -> T:
