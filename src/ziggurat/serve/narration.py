@@ -5,10 +5,10 @@ same whether it was heard live or read later, and in whatever process; so a stre
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,8 +20,6 @@ from ziggurat.messages import events, message as delta
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
-
-T = TypeVar("T")
 
 
 class Begin(Struct, frozen=True):
@@ -302,10 +300,6 @@ _LOOK = 0.5
 """Seconds between looks at a run of which nothing comes, for a mistake that has interrupted it."""
 
 
-class _Interrupted(Exception):
-    """A mistake has interrupted a run."""
-
-
 class ToldRun(Struct, frozen=True):
     """A run that answers a request, and what of it is told: what comes after the entry `after`.
 
@@ -322,33 +316,41 @@ class ToldRun(Struct, frozen=True):
 
     async def told(self) -> AsyncGenerator[Told, None]:
         """Yield what is told, until the run has ended, was interrupted, or waits for decisions, unless `waits`."""
-        narrator, read = Narrator(self.id, self.agent.name), 0
-        try:
-            while True:
-                async with aclosing(self.agent.attach(narrator.run_id).events(after=read)) as items:
-                    while (item := await self._awaited(anext(items, None))) is not None:
-                        read = item.number
-                        told = list(narrator.tell(item))
-                        number = narrator.number
-                        is_later = number > self.after or (item.index > 0 and number == self.after)
-                        for each in told:
-                            waited = isinstance(each.what, Waits)
-                            ended = isinstance(each.what, Over) or (waited and not self.waits)
-                            if is_later and not (ended and number <= self.through):
-                                yield each
-                                if ended:
-                                    return
-                if not await self._awaited(runs_of(self.agent.store).continued(narrator.run_id, read)):
-                    return
-        except _Interrupted:
-            yield Told(narrator.number, 0, Over(None, self.failures.get(self.id, "")))
+        narrator = Narrator(self.id, self.agent.name)
+        async with aclosing(followed(self.agent, narrator, lambda: False)) as items:
+            while (item := await self._awaited(anext(items, None))) is not None:
+                told = list(narrator.tell(item))
+                number = narrator.number
+                is_later = number > self.after or (item.index > 0 and number == self.after)
+                for each in told:
+                    ended = isinstance(each.what, Over) or (isinstance(each.what, Waits) and not self.waits)
+                    if is_later and not (ended and number <= self.through):
+                        yield each
+                        if ended:
+                            return
+        if self.id in self.failures:
+            yield Told(narrator.number, 0, Over(None, self.failures[self.id]))
 
-    async def _awaited(self, work: Awaitable[T]) -> T:
+    async def _awaited(self, work: Awaitable[SubscribedItem | None]) -> SubscribedItem | None:
+        """Return the item that is awaited; None if a mistake interrupts the run meanwhile."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([task], timeout=_LOOK))[0]:
                 if self.id in self.failures:
-                    raise _Interrupted
+                    return None
             return task.result()
         finally:
             await tasks.end_all([task])
+
+
+async def followed(
+    agent: Runnable[Any], narrator: Narrator, is_over: Callable[[], bool]
+) -> AsyncGenerator[SubscribedItem, None]:
+    """Yield the items of a run, and go on after each wait, and with the run as which it continues, until it is over."""
+    read, goes_on = 0, True
+    while goes_on:
+        async with aclosing(agent.attach(narrator.run_id).events(after=read)) as items:
+            async for item in items:
+                read = item.number
+                yield item
+        goes_on = not is_over() and await runs_of(agent.store).continued(narrator.run_id, read)

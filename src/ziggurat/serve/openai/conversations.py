@@ -41,12 +41,9 @@ class Conversation:
         self.request: ConversationRequest = request
         self.begun: asyncio.Event = asyncio.Event()
         self._agent = with_client(agents.agent(request.agent), request.content)
-        self._decisions = {} if waiting is None else waiting.decisions
-        self._messages = () if waiting is None else waiting.messages
-        self._before = Usage() if waiting is None else waiting.before
+        self._waiting = waiting or Continuation(request.run_id or new_id(), 0, Usage(), {})
         self._joins = False
-        run_id = request.run_id or new_id() if waiting is None else waiting.run_id
-        self.id: answers.ResponseId = answers.ResponseId(run_id, 0 if waiting is None else waiting.after)
+        self.id: answers.ResponseId = answers.ResponseId(self._waiting.run_id, self._waiting.after)
 
     @classmethod
     async def of(cls, agents: ServedAgents, request: ConversationRequest) -> "Conversation":
@@ -84,15 +81,15 @@ class Conversation:
         finally:
             following.cancel()
         answered = await answers.conclude(run, speech, self.request.page)
-        return replace(answered, usage=answers.used_since(answered.usage, self._before))
+        return replace(answered, usage=answers.used_since(answered.usage, self._waiting.before))
 
     async def _work(self, agent: Runnable[Any], **options: Any) -> AgentRun:
-        if self.request.run_id is not None and not self._decisions:
+        if self.request.run_id is not None and not self._waiting.decisions:
             await self._wait_for_another()
-        for message in self._messages:
+        for message in self._waiting.messages:
             await self._agent.attach(self.id.run_id).inject(message)
-        if self._decisions:
-            return await agent.run(run_id=self.id.run_id, decisions=self._decisions, **options)
+        if self._waiting.decisions:
+            return await agent.run(run_id=self.id.run_id, decisions=self._waiting.decisions, **options)
         return await agent.run(history=self.request.content.messages, run_id=self.id.run_id, **options)
 
     async def _wait_for_another(self) -> None:

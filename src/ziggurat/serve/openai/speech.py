@@ -15,9 +15,8 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.message import PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolResult
 from ziggurat.messages.middleware import Middleware
 from ziggurat.runs.control import SubscribedItem
-from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narration
-from ziggurat.serve.narration import Narrator
+from ziggurat.serve.narration import Narrator, followed
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.wires.types import ReplyPiece, ServerCall
 
@@ -55,13 +54,11 @@ class Speech(Middleware):
 
     async def follow(self, agent: Runnable[Any], run_id: str) -> None:
         """Say what is told of a run until it has ended or waits for a decision."""
-        narrator, read = Narrator(run_id, agent.name, members=True), 0
+        narrator = Narrator(run_id, agent.name, members=True)
         try:
-            while read == 0 or (not self._ended and await runs_of(agent.store).continued(narrator.run_id, read)):
-                async with aclosing(agent.attach(narrator.run_id).events(after=read)) as items:
-                    async for item in items:
-                        read = item.number
-                        await self._take(item, narrator, agent.name)
+            async with aclosing(followed(agent, narrator, lambda: self._ended)) as items:
+                async for item in items:
+                    await self._take(item, narrator, agent.name)
         finally:
             self._follows.set()
         await self._say_calls(all_known=True)
