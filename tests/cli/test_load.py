@@ -64,11 +64,11 @@ def test_a_wrong_agent_is_told_how(spec: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("def f(:\n", "line 1 of mine.py"),
+        ("def f(:\n", "mine.py, line 1"),
         ("import nothing_of_this_name\n", "nothing_of_this_name"),
         ("\n1 / 0\n", "ZeroDivisionError"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
-        ("from ziggurat import Agent\nAgent('demo', max_steps=0)\n", "(line 2 of mine.py)"),
+        ("from ziggurat import Agent\nAgent('demo', max_steps=0)\n", "mine.py:2 in <module>"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:

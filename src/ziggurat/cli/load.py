@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, described
+from ziggurat.core.failures import place_of
 from ziggurat.core.similar import similar
 from ziggurat.tools.builtin import calculator, echo, timestamp
 from ziggurat.tools.entry import Tool
@@ -19,8 +20,6 @@ from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from ziggurat.mcp.client import McpClient
-
-_OURS = Path(__file__).parents[1]
 
 _BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo": echo, "timestamp": timestamp}
 """Tools that can be named without a module."""
@@ -134,16 +133,9 @@ def _file(path: Path, spec: str) -> ModuleType:
 
 
 def _with_line(error: BaseException) -> str:
-    """Return an error's text with the line of the user's code that raised it."""
-    if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} (line {error.lineno} of {Path(error.filename or '?').name})"
-    import traceback
-
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_OURS)]
-    last = next(reversed(theirs or frames), None)
-    at = f" (line {last.lineno} of {Path(last.filename).name})" if last else ""
-    return f"{described(error)}{at}"
+    """Return an error's text with the line of the user's code that raised it; that of a SyntaxError has it."""
+    place = "" if isinstance(error, SyntaxError) else place_of(error)
+    return f"{described(error)} (at {place})" if place else described(error)
 
 
 def load_servers(specs: Sequence[str]) -> "list[McpClient]":
