@@ -43,7 +43,7 @@ def test_a_store_that_is_looked_into_is_not_made(kept: Command, tmp_path: Path) 
 
 def test_a_state_that_is_none_is_told(kept: Command) -> None:
     ended = kept("runs", "--status", "suspnded")
-    assert (ended.code, "did you mean suspended?" in ended.err) == (2, True)
+    assert (ended.code, "suspended" in ended.err) == (2, True)
     named = ended.err.strip().rpartition("known are ")[2].split(", ")
     assert named == ["running", *(kind.__struct_config__.tag.lower() for kind in get_args(Stop)), "quarantined"]
 

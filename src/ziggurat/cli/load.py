@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.failures import place_of
-from ziggurat.core.similar import similar
 from ziggurat.tools.builtin import calculator, echo, timestamp
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.toolbox import Toolbox
@@ -30,11 +29,8 @@ def load_tool(spec: str) -> Tool:
     if spec in _BUILTIN_TOOLS:
         return _BUILTIN_TOOLS[spec]
     if ":" not in spec and not spec.endswith(".py"):
-        near = similar(spec, _BUILTIN_TOOLS)
-        hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
-            f"{spec!r} is no tool: {hint}a tool is module:function, file.py:function, or one of "
-            f"{', '.join(_BUILTIN_TOOLS)}"
+            f"{spec!r} is no tool: a tool is module:function, file.py:function, or one of {', '.join(_BUILTIN_TOOLS)}"
         )
     function: Tool = _named(spec, "function", lambda value: callable(value) and not isinstance(value, type))
     try:
@@ -73,11 +69,9 @@ def _named(spec: str, kind: str, fits: Callable[[object], bool]) -> Any:
     names = sorted(
         each for each, value in vars(module).items() if not each.startswith("_") and fits(value) and not _is_ours(value)
     )
-    near = similar(name, names)
-    hint = f"did you mean {where}:{near[0]}? " if near else ""
     there = f"there are {', '.join(names)}" if names else f"there is no {kind} in it"
     lack = f"{where} has no {name!r}" if name else f"{spec}: the {kind}'s name is missing, as in {where}:NAME"
-    raise ConfigurationError(f"{lack}; {hint}{there}")
+    raise ConfigurationError(f"{lack}; {there}")
 
 
 def _is_ours(value: object) -> bool:

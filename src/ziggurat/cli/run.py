@@ -16,7 +16,6 @@ from ziggurat.cli.terminal import read_line, write
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import CallerError, ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.similar import similar
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
@@ -182,9 +181,7 @@ class _Chat:
                 runner.run(self._session.clear())
             self._say("forgotten")
         else:
-            near = similar(name, _COMMANDS)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
-            self._say(f"there is no command {name}{hint}")
+            self._say(f"there is no command {name}; there are {', '.join(_COMMANDS)}")
 
     def _turn(self, question: str, runner: asyncio.Runner) -> int:
         prepared, run_id = self._prepared, new_id()

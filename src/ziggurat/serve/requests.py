@@ -18,7 +18,6 @@ from ziggurat.core.errors import (
     RunNotFound,
     ZigguratError,
 )
-from ziggurat.core.similar import similar
 from ziggurat.messages.stops import STATUSES
 
 _ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}(~[0-9]{1,9})?")
@@ -73,9 +72,7 @@ def read_status(name: str, where: str = "status") -> str:
     statuses = {each.lower(): each for each in STATUSES}
     if name.lower() in statuses:
         return statuses[name.lower()]
-    near = similar(name.lower(), statuses)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise ConfigurationError(f"{where} {name:.50}: {hint}known are {', '.join(statuses)}")
+    raise ConfigurationError(f"{where} {name:.50}: known are {', '.join(statuses)}")
 
 
 _STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
