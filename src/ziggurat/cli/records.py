@@ -18,6 +18,7 @@ from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.formatting import call_text, plural, shortened
 from ziggurat.serve.requests import read_status
 from ziggurat.serve.rows import prompt_of, read_entries
+from ziggurat.tools.decisions import shown_time
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -154,13 +155,9 @@ def _line(run_id: str, item: PendingItem) -> str:
         cells.append(visible_line(item.reason))
     if item.interrupted:
         cells.append("(interrupted: it may have taken effect)")
-    return "  ".join([*cells, *_until(item)])
-
-
-def _until(item: PendingItem) -> list[str]:
-    if item.until is None:
-        return []
-    return [f"(until {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC)"]
+    if item.until is not None:
+        cells.append(f"(until {shown_time(item.until)})")
+    return "  ".join(cells)
 
 
 def accept_loss(
