@@ -16,9 +16,8 @@ from ziggurat.cli import store as stores, terminal
 from ziggurat.cli.load import load_agent, load_servers, load_tool
 from ziggurat.cli.memories import memory_of
 from ziggurat.cli.options import FLAGS, AgentOptions
-from ziggurat.core.codec import as_type
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.journal.entries import Opened
+from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRun
@@ -55,9 +54,7 @@ def _absolute(spec: str) -> str:
 
 def options_in(journal: LocalJournal) -> AgentOptions | None:
     """Return the options of a run's agent, or None if the command line did not start the run."""
-    opened = journal.entries[0]
-    labels = as_type(opened.labels, object) if isinstance(opened, Opened) else None
-    return None if labels is None else msgspec.convert(labels, _Labels).options
+    return msgspec.convert(entries.labels_of(journal.entries[0]), _Labels).options
 
 
 def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> AgentOptions:

@@ -19,7 +19,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import escaped
 from ziggurat.core.visible import visible
 from ziggurat.databases.files import write_private_text
-from ziggurat.journal.entries import Ended, Result
+from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRun
@@ -90,7 +90,6 @@ def _as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
         approvals = f", approvals=Approvals({', '.join(map(_literal, made.approve))})"
     imports += ["from ziggurat.stops import status_of", "from ziggurat.testing import replay_record"]
     lines = [_literal(line.decode() + "\n") for line in journal.dump().splitlines()]
-    stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
     return _FILE.format(
         id=_literal(info.id),
         day=datetime.fromtimestamp(info.created, UTC).date().isoformat(),
@@ -100,7 +99,7 @@ def _as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
         name=_NOT_IN_A_NAME.sub("_", info.id)[:60],
         agent=agent_text,
         approvals=approvals,
-        stop=_literal(stop),
+        stop=_literal(journal.last_stop or info.status),
         text=_literal(_last_text(info, journal)),
     )
 
