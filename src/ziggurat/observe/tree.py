@@ -276,8 +276,7 @@ def _result_of(node: _Node, value: object) -> tuple[diagram.Mark, str]:
         node.speaker = "" if value.agent == node.path.rpartition("/")[2].partition("#")[0] else value.agent
         answer = shortened(value.text, 60)
         return "done" if value.is_reusable else "failed", f"{stop_text(value.stop)}{f': {answer}' if answer else ''}"
-    text = bytes(memoryview(value)) if isinstance(value, Raw) else encode(value)
-    return "done", shortened(text.decode("utf-8", "replace"))
+    return "done", shortened(encode(value).decode("utf-8", "replace"))
 
 
 # -- drawing ---------------------------------------------------------------------------------------------------------
