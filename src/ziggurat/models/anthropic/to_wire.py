@@ -88,7 +88,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     forced = choice is not None and choice["type"] in ("any", "tool")
     if can.thinking == "budget" and _goes_on_without_thoughts(request):
         forced = True  # thinking cannot begin among the calls of a turn
-    _put_limits(body, settings, can, longest=can.longest or dialect.max_tokens or 4096, forced=forced)
+    _put_limits(body, settings, can, longest=can.longest or 4096, forced=forced)
     system, messages = _conversation(request, can, dialect)
     if mark is not None:
         body["cache_control"] = mark

@@ -36,9 +36,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         body: Additional fields of every request; settings override them.
         system_role: The role of instructions (Chat Completions).
         max_tokens_field: The name of its field for the longest reply.
-        max_tokens: The longest reply if none is set, for APIs that require one (Anthropic).
         seed_field: The name of its field for the seed; empty if it accepts none.
-        stop_field: The name of its field for stop texts; empty if it accepts none.
         required_choice: The value of ``tool_choice`` that requires some tool call.
         parallel_field: The name of its field that allows several calls in one reply; empty if it accepts none.
         stream_usage: Whether usage in a stream must be requested (``stream_options``).
@@ -75,9 +73,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     body: dict[str, Any] = msgspec.field(default_factory=dict)
     system_role: Literal["system", "developer"] = "system"
     max_tokens_field: Literal["max_completion_tokens", "max_tokens", "max_output_tokens"] = "max_tokens"
-    max_tokens: int | None = None
     seed_field: str = "seed"
-    stop_field: str = "stop"
     required_choice: str = "required"
     parallel_field: str = "parallel_tool_calls"
     stream_usage: bool = True
@@ -138,7 +134,6 @@ _ALL = (
         path="/responses",
         max_tokens_field="max_output_tokens",
         seed_field="",
-        stop_field="",
         id_rule=r"(?s).{1,64}",
     ),
     Dialect(
@@ -151,7 +146,6 @@ _ALL = (
         key_variables=("ANTHROPIC_API_KEY",),
         auth="x-api-key",
         headers={"anthropic-version": "2023-06-01"},
-        max_tokens=4096,
         id_rule=r"[A-Za-z0-9_-]{1,64}",
         key_rule=r"[A-Za-z0-9_.-]{1,64}",
     ),

@@ -90,8 +90,8 @@ def sampling(settings: ModelSettings, dialect: Dialect) -> dict[str, Any]:
     fields = (
         ("temperature", settings.temperature),
         ("top_p", settings.top_p),
-        (dialect.max_tokens_field, settings.max_tokens or dialect.max_tokens),
-        (dialect.stop_field, list(settings.stop) or None),
+        (dialect.max_tokens_field, settings.max_tokens),
+        ("stop", list(settings.stop) or None),
         (dialect.seed_field, settings.seed),
     )
     return {name: value for name, value in fields if name and value is not None}

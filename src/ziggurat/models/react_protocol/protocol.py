@@ -294,7 +294,7 @@ def _instructions(request: ModelRequest) -> str:
     if tools:
         paragraphs.append("You can use these tools:\n" + "\n".join(map(_tool, tools)))
         paragraphs.append(_FORM)
-        if choice in ("required", "any"):
+        if choice == "required":
             paragraphs.append("In this reply you must call a tool.")
         elif choice not in (None, "auto"):
             paragraphs.append(f"In this reply you must call the tool {choice}.")
