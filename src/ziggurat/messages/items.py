@@ -187,8 +187,7 @@ def said(item: MessageItem, calls: Iterable[ToolCall] = ()) -> Message:
 # with their kind, calls without a result and results without a call. The texts of a message are joined into one,
 # before its calls; arguments that are a JSON object come back without spaces; a result gets its name from the latest
 # call with its id; a message with several results becomes one message per result. Thoughts, pictures, sound and files,
-# a message's name, origin and taint, and a result's origin are left out, or refused with ``strict=True``; hand-offs
-# are skipped.
+# a message's name, origin and taint, and a result's origin are left out; hand-offs are skipped.
 
 _ERROR_KINDS: dict[str, ToolErrorKind] = {kind: kind for kind in get_args(ToolErrorKind)}
 
@@ -198,21 +197,17 @@ def messages_to_items(
     *,
     ids: Callable[[], str] = new_id,
     clock: Clock = SYSTEM_CLOCK,
-    strict: bool = False,
 ) -> list[RunItem]:
-    """Return messages as items.
+    """Return messages as items, without what items cannot hold, such as thoughts, pictures and names.
 
     Args:
         ids: Makes the ids of all items except calls, which keep their own.
-        strict: Refuse what items cannot hold, instead of leaving it out.
 
     Raises:
-        ConfigurationError: a call or result has no id, or `strict` found something that would be left out.
+        ConfigurationError: a call or result has no id.
     """
     items: list[RunItem] = []
     for number, message in enumerate(messages, 1):
-        if strict:
-            _refuse_loss(number, message)
         now = datetime.fromtimestamp(clock.now(), UTC)
         calls, results = message.tool_calls, message.tool_results
         if not all([call.id for call in calls] + [result.id for result in results]):
@@ -281,20 +276,3 @@ def _result_of(item: ToolOutputItem, name: str) -> ToolResult:
 
 def _text_of(value: object) -> str:
     return value if isinstance(value, str) else encode(value).decode()
-
-
-def _refuse_loss(number: int, message: Message) -> None:
-    lost = [name for name in ("name", "origin", "taint") if getattr(message, name) not in (None, ())]
-    for part in message.parts:
-        if isinstance(part, ToolResult):
-            if part.origin is not None:
-                lost.append("the origin of a result")
-            if not isinstance(part.content, str) and not all(isinstance(each, Text) for each in part.content):
-                lost.append("pictures, sound or files of a result")
-        elif not isinstance(part, (Text, ToolCall)):
-            lost.append(type(part).__name__.lower())
-    if lost:
-        raise ConfigurationError(
-            f"message {number} ({message.role}) holds what items have no place for: {', '.join(lost)}; "
-            "keep the messages themselves, or pass strict=False to leave it out"
-        )
