@@ -21,19 +21,19 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_tokens_are_charged_by_the_list() -> None:
-    assert cost(Usage(input=1_000_000, output=100_000), "gpt-4o", "openai", at=WHEN) == Decimal("3.5")
+    assert cost(Usage(input=1_000_000, output=100_000), "openai:gpt-4o", at=WHEN) == Decimal("3.5")
 
 
 def test_cached_tokens_are_part_of_the_input() -> None:
     usage = Usage(input=1000, output=0, cache_read=500, cache_write=200)
     fresh, read, written = Decimal("3"), Decimal("0.3"), Decimal("3.75")
     expected = (300 * fresh + 500 * read + 200 * written) / 1_000_000
-    assert cost(usage, "claude-sonnet-4-5", "anthropic", at=WHEN) == expected
+    assert cost(usage, "anthropic:claude-sonnet-4-5", at=WHEN) == expected
 
 
 def test_without_a_price_for_cached_tokens_they_are_charged_in_full() -> None:
-    price = cost(Usage(input=1000, output=0, cache_write=500), "gpt-4o", "openai", at=WHEN)
-    assert price == cost(Usage(input=1000, output=0), "gpt-4o", "openai", at=WHEN)
+    price = cost(Usage(input=1000, output=0, cache_write=500), "openai:gpt-4o", at=WHEN)
+    assert price == cost(Usage(input=1000, output=0), "openai:gpt-4o", at=WHEN)
 
 
 @pytest.mark.parametrize(
@@ -41,34 +41,34 @@ def test_without_a_price_for_cached_tokens_they_are_charged_in_full() -> None:
 )
 def test_a_name_says_who_answers(name: str) -> None:
     usage = Usage(input=1000, output=100)
-    assert cost(usage, name, at=WHEN) == cost(usage, "gpt-4o", "openai", at=WHEN) is not None
+    assert cost(usage, name, at=WHEN) == cost(usage, "openai:gpt-4o", at=WHEN) is not None
 
 
 @pytest.mark.parametrize(
-    ("model", "provider"),
+    "model",
     [
-        ("no-such-model", "openai"),
-        ("gpt-4o", "no-such-provider"),
-        ("ollama:llama3", None),
-        ("openai@http://localhost:8000/v1:gpt-4o", None),
-        ("localhost", None),
-        ("", None),
-        ("text-embedding-3-small", "openai"),
-        ("deepseek/deepseek-r1:free", "openrouter"),
+        "openai:no-such-model",
+        "nobody:gpt-4o",
+        "ollama:llama3",
+        "openai@http://localhost:8000/v1:gpt-4o",
+        "localhost",
+        "",
+        "openai:text-embedding-3-small",
+        "openrouter:deepseek/deepseek-r1:free",
     ],
 )
-def test_what_is_not_listed_has_no_price(model: str, provider: str | None) -> None:
-    assert cost(Usage(input=10, output=10), model, provider) is None
+def test_what_is_not_listed_has_no_price(model: str) -> None:
+    assert cost(Usage(input=10, output=10), model) is None
 
 
-@pytest.mark.parametrize(("model", "provider"), [("demo", None), ("local:coder", None), ("anything", "local")])
-def test_a_model_in_this_process_costs_nothing(model: str, provider: str | None) -> None:
-    assert cost(Usage(input=10, output=10), model, provider) == cost(Usage(), model, provider) == 0
+@pytest.mark.parametrize("model", ["demo", "local:coder"])
+def test_a_model_in_this_process_costs_nothing(model: str) -> None:
+    assert cost(Usage(input=10, output=10), model) == cost(Usage(), model) == 0
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input=1), Usage(output=1), Usage(input=1, output=1, cache_read=9)])
 def test_tokens_that_are_not_known_have_no_price(usage: Usage) -> None:
-    assert cost(usage, "gpt-4o", "openai") is None
+    assert cost(usage, "openai:gpt-4o") is None
 
 
 class Model:

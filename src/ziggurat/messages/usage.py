@@ -13,7 +13,7 @@ from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.core.event import warn_once
 from ziggurat.core.failures import asked_of
 from ziggurat.core.path import is_tool_call
-from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveFloat, PositiveInt, checked
+from ziggurat.core.settings import CheckedStruct, PositiveFloat, PositiveInt, checked
 from ziggurat.journal.entries import Result
 from ziggurat.journal.record import RunRecord
 from ziggurat.messages.conversation import characters
@@ -177,9 +177,7 @@ _KNOWN_AS = {"openai-responses": "openai", "xai": "x-ai", "gemini": "google"}
 
 
 @checked
-def cost(
-    usage: Usage, model: str, provider: NonEmptyText | None = None, *, at: datetime | None = None
-) -> Decimal | None:
+def cost(usage: Usage, model: str, *, at: datetime | None = None) -> Decimal | None:
     """Return what a model call has cost, by the list prices of its provider.
 
     Cached tokens: `usage.input` counts all input tokens. Of these, `cache_read` and `cache_write` are charged at their
@@ -190,9 +188,8 @@ def cost(
     For a run, see `AgentRun.cost`.
 
     Args:
-        model: The provider's name of the model; ``provider:model`` names both. ``demo`` and ``local:model`` run in
-            this process and cost nothing.
-        provider: The provider that answered; by default derived from the model's name.
+        model: The name of the model, as ``provider:model``; without a provider, it is derived from the name. ``demo``
+            and ``local:model`` run in this process and cost nothing.
         at: The time of the call, as prices change.
 
     Returns:
@@ -205,9 +202,9 @@ def cost(
     >>> cost(Usage(input=1_000_000, output=0), "openai:gpt-4o") == Decimal("2.5")
     True
     """
-    if _is_local(provider or model):
+    if _is_local(model):
         return Decimal(0)
-    price = _calculated(usage, model, provider, at)
+    price = _calculated(usage, model, at)
     return None if price is None else Decimal(price.total_price)
 
 
@@ -257,11 +254,11 @@ def _is_local(name: str) -> bool:
     return name.partition(":")[0] in ("demo", "local")
 
 
-def _calculated(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Any:
+def _calculated(usage: Usage, model: str, at: datetime | None = None) -> Any:
     library = _library()
     if usage.input is None or usage.output is None:
         return None
-    name, who, address = _split_name(model, provider)
+    name, who, address = _split_name(model)
     tokens = library.Usage(
         input_tokens=usage.input,
         output_tokens=usage.output,
@@ -278,16 +275,15 @@ def _calculated(usage: Usage, model: str, provider: str | None = None, at: datet
     return price
 
 
-def _split_name(model: str, provider: str | None) -> tuple[str, str | None, str | None]:
-    if provider is None and ":" in model:
-        scheme, _, rest = model.partition(":")
-        if "@" in scheme:
-            address, _, name = model.partition("@")[2].rpartition(":")
-            return name, None, address
-        known = scheme.isidentifier() or scheme == "openai-responses"
-        if known:
-            provider, model = scheme, rest
-    return model, _KNOWN_AS.get(provider, provider) if provider else None, None
+def _split_name(model: str) -> tuple[str, str | None, str | None]:
+    """Return the model's own name, its provider, and the address of it, as far as a name says them."""
+    provider, colon, name = model.partition(":")
+    if colon and "@" in provider:
+        address, _, name = model.partition("@")[2].rpartition(":")
+        return name, None, address
+    if colon and (provider.isidentifier() or provider == "openai-responses"):
+        return name, _KNOWN_AS.get(provider, provider), None
+    return model, None, None
 
 
 def _library() -> Any:
