@@ -334,7 +334,7 @@ CASES = [
     *in_letters("models.brackets.Brackets", bracketed),
     *over("models.react_protocol.protocol.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
     *given("models.react_protocol.protocol.prompt_of", lambda messages: prompt_of(
-        ModelRequest(Transcript.of(*messages)), 2_000, ()), CONVERSATIONS),
+        ModelRequest(Transcript.of(*messages)), 2_000), CONVERSATIONS),
     *over("models.local.minilm.pieces", lambda text: wordpieces(text, 256), TEXT),
     *over("models.local.demo.rendered", lambda text: rendered(result(text)), JSON),
     *over("models.local.demo.answer", lambda text: answer(result(text)), (*TEXT, *JSON)),

@@ -16,7 +16,7 @@ def shown(*messages: Message, settings: ModelSettings | None = None, **more: obj
         settings=settings or ModelSettings(),
         **more,  # type: ignore[arg-type]
     )
-    return prompt_of(request, 100, ())
+    return prompt_of(request, 100)
 
 
 def conversation(*messages: Message) -> str:
@@ -37,8 +37,8 @@ def test_instructions_hold_rules_tools_and_schemas() -> None:
 
 def test_settings_are_kept_but_for_those_of_tools() -> None:
     settings = ModelSettings(temperature=0.5, stop=("END",), tool_choice="required", parallel_tool_calls=False)
-    asked = prompt_of(ModelRequest(Transcript.of(user("x")), tools=(ADD,), settings=settings), 10, ("X", "END"))
-    assert asked.settings == ModelSettings(temperature=0.5, stop=("END", "\nObservation:", "X"))
+    asked = prompt_of(ModelRequest(Transcript.of(user("x")), tools=(ADD,), settings=settings), 10)
+    assert asked.settings == ModelSettings(temperature=0.5, stop=("END", "\nObservation:"))
     assert "In this reply you must call a tool." in (asked.instructions or "")
 
 

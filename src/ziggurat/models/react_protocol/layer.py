@@ -1,6 +1,6 @@
 """`react`: the layer that lets a text-only model call tools."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.event import Dropped, Emit, Event, Passing
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Fact
-from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Fold, Message, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.model import OUTPUT_MODES, Model, ModelRequest, ModelResponse
@@ -85,16 +85,15 @@ class React:
     """A model that uses the protocol; made by `react`. `inner` is the model that writes the text."""
 
     @checked
-    def __init__(self, longest: int, stop: tuple[str, ...], inner: Model) -> None:
+    def __init__(self, longest: int, inner: Model) -> None:
         self.inner: Model = inner
         self._longest = longest
-        self._stop = stop
         self.facts: Mapping[Fact[Any], object] = {OUTPUT_MODES: ("prompted",)}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         """Send the request as text and parse the text of the reply."""
         call_id = f"react-{len(request.messages)}"
-        prompt = prompt_of(request, self._longest, self._stop)
+        prompt = prompt_of(request, self._longest)
         ear = _ReactEmit(ctx.emit, ctx.path, call_id) if ctx.listens(Delta) else None
         response = _read(await self.inner(prompt, ctx if ear is None else ctx.emitting(ear)), call_id)
         if ear is not None:
@@ -102,8 +101,7 @@ class React:
         return response
 
     def __repr__(self) -> str:
-        stop = f", stop={self._stop!r}" if self._stop else ""
-        return f"react(max_observation={self._longest}{stop}) > {self.inner!r}"
+        return f"react(max_observation={self._longest}) > {self.inner!r}"
 
 
 def _read(response: ModelResponse, call_id: str) -> ModelResponse:
@@ -124,7 +122,7 @@ def _read(response: ModelResponse, call_id: str) -> ModelResponse:
 
 
 @checked
-def react(*, max_observation: PositiveInt = 4000, stop: Sequence[NonEmptyText] = ()) -> Callable[[Model], Model]:
+def react(*, max_observation: PositiveInt = 4000) -> Callable[[Model], Model]:
     """Let a model that only writes text call tools, in the Thought/Action/Observation protocol.
 
     The model gets the rules, the tools with their schemas, and the conversation as turns of the protocol. In its reply,
@@ -138,9 +136,8 @@ def react(*, max_observation: PositiveInt = 4000, stop: Sequence[NonEmptyText] =
 
     Args:
         max_observation: How many characters of a tool's result the model gets.
-        stop: Texts at which the model should stop, besides ``Observation:``.
 
     Raises:
         ConfigurationError: a setting is invalid.
     """
-    return partial(React, max_observation, tuple(stop))
+    return partial(React, max_observation)

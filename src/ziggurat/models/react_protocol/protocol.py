@@ -1,7 +1,7 @@
 """The protocol of text: a request with tools as rules and turns, and the parser of the replies, piece by piece."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -271,7 +271,7 @@ Never write an Observation yourself. One action per reply; its arguments are one
 _END = "When you know the answer, reply:\n\nThought: why this is the answer\nAction: FINAL_ANSWER the answer"
 
 
-def prompt_of(request: ModelRequest, max_observation: int, stop: Sequence[str]) -> ModelRequest:
+def prompt_of(request: ModelRequest, max_observation: int) -> ModelRequest:
     """Return the text-only version of `request`."""
     pieces = _join_texts(_turns(request.messages, max_observation))
     settings = request.settings
@@ -280,7 +280,7 @@ def prompt_of(request: ModelRequest, max_observation: int, stop: Sequence[str]) 
         _instructions(request),
         settings=replace(
             settings,
-            stop=tuple(dict.fromkeys((*settings.stop, _STOP, *stop))),
+            stop=tuple(dict.fromkeys((*settings.stop, _STOP))),
             tool_choice=None,
             parallel_tool_calls=None,
         ),
