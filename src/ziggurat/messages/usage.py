@@ -79,9 +79,6 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             estimated=self.estimated or other.estimated,
         )
 
-    def __mul__(self, times: int) -> "Usage":
-        return sum_of(*[self] * times)
-
     def spent_by(self, model: str) -> "Usage":
         """Return it as that of the model of this name, unless it is known whose it is, or nothing was used."""
         return self if self.model or not model or self == _NOTHING else msgspec.structs.replace(self, model=model)
