@@ -80,6 +80,16 @@ async def test_a_run_is_started_watched_and_read() -> None:
         assert {row["kind"] for row in rows} <= {"same", "changed"}
 
 
+async def test_a_run_is_forked_at_a_call_whatever_the_name_of_its_agent() -> None:
+    agent = Agent(ScriptedModel(always="Good day."), name="desk/night: 7 %")
+    async with serving(served(agent)) as server:
+        await server.post("/runs", {"agent": agent.name, "prompt": "Greet.", "run_id": "r-1"}, 201)
+        assert (await server.ended("r-1"))["output"] == "Good day."
+        places = [place async for place, name, _ in server.events("/runs/r-1/events") if name == "ModelEnded"]
+        await server.post("/runs/r-1/fork", {"at": int(places[0]), "run_id": "r-2"}, 201)
+        assert (await server.ended("r-2"))["agent"] == agent.name
+
+
 async def test_each_call_of_a_run_can_be_read_by_its_number() -> None:
     @tool
     async def draw(what: str) -> Image:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ziggurat.core.codec import Raw, as_error, as_type, decode, plain
 from ziggurat.core.errors import ConfigurationError, RunNotFound, described
-from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
+from ziggurat.core.path import escaped, is_model_call, is_tool_call, parent_of, step_of
 from ziggurat.journal import entries as journal
 from ziggurat.messages.formatting import call_text
 from ziggurat.messages.message import Message, Part, Text, ToolCall, ToolResult
@@ -128,11 +128,10 @@ def _data(value: object) -> Any:
 def fork_place(entries: Sequence[journal.JournalEntry], number: int, agent: str) -> int:
     """Return the step of a run, or the call of a flow, to which the entry of a number belongs; a run is forked
     there."""
-    path = entries[number - 1].path if 0 < number <= len(entries) else ""
-    name = path[len(agent) + 1 :].partition("/")[0]
-    if name.startswith("step-") and name[5:].isdigit():
-        return int(name[5:])
-    calls = calls_of(entries, agent)
+    path, root = entries[number - 1].path if 0 < number <= len(entries) else "", escaped(agent)
+    if step := step_of(path, root)[1]:
+        return step
+    calls, name = calls_of(entries, root), path[len(root) + 1 :].partition("/")[0]
     if name not in calls:
         raise ConfigurationError("a run is forked at one of its own steps; choose a call in a step")
     return calls[name]
