@@ -88,13 +88,9 @@ class Remembering(Middleware):
         self.limit = limit
         self.tokens = tokens
         self.min_score = min_score
-        self.bounds = bounds
-        self.score = score
-        self.embedder = embedder
         self.policy = remember
         self.share: frozenset[str] = frozenset(share)
-        self.capacity = capacity
-        self.max_age = max_age
+        self._memory = ActiveMemory(self.store, "", self, bounds, embedder, score, capacity, max_age)
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest | None:
         """Return the request with relevant memories added before the question, None for unchanged."""
@@ -106,7 +102,7 @@ class Remembering(Middleware):
         if recalled is None and len(messages) == len(request.messages):
             return None
         if recalled is not None:
-            messages.insert(place, recalled_message(recalled, self.bounds))
+            messages.insert(place, recalled_message(recalled, self._memory.bounds))
             ctx.state(self, list[Recalled]).extend(recalled)
         return AgentRequest(tuple(messages))
 
@@ -154,7 +150,7 @@ class Remembering(Middleware):
             await warn(f"nothing is recalled: {described(error)}", ctx)
             return None
         memories = [each for each in memories if each.score >= self.min_score]
-        return (fitting(memories, self.tokens, self.bounds) or None) if memories else []
+        return (fitting(memories, self.tokens, self._memory.bounds) or None) if memories else []
 
     def _mind(self, ctx: Context) -> ActiveMemory:
         """Return the memory of the agent that begins here; an agent below one with this memory gets its own."""
@@ -162,9 +158,7 @@ class Remembering(Middleware):
         if outer is None or outer.by is not self:
             owner = self.owner if isinstance(self.owner, str) else self.owner(ctx)
             _check_owner(owner)
-            return ActiveMemory(
-                self.store, owner, self, self.bounds, self.embedder, self.score, self.capacity, self.max_age
-            )
+            return replace(self._memory, owner=owner)
         name = ctx.scope[AGENT_CALL].agent
         return outer if name in self.share else replace(outer, owner=f"{outer.owner}/{name}")
 
