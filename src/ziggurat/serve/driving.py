@@ -135,10 +135,10 @@ class Driver:
                 return
             elif (last := await self._wait(task, driving, seen)) is None:  # somebody else has gone on with it
                 run = await driving.agent.attach(driving.run_id).result()
+                driving.run_id, seen = run.id, 0  # it may have continued as new
                 continue
             else:
                 seen = last
-            self._tasks[task] = driving.run_id
             with suppress(*IN_PROGRESS):
                 run = await driving.agent.resume(driving.run_id, **driving.options)
 
@@ -150,6 +150,7 @@ class Driver:
             return await due(runs_of(driving.agent.store), driving.run_id, self.environment.clock, seen)
         finally:
             del self._waiting[driving.run_id]
+            self._tasks[task] = driving.run_id
 
     def _ended(self, driving: _Driving, task: "asyncio.Task[None]") -> None:
         """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
