@@ -17,7 +17,6 @@ from ziggurat.journal.store import LogInfo, Store
 from ziggurat.messages import events
 from ziggurat.messages.agent import AgentRun, PendingItem, recorded_items
 from ziggurat.messages.conversation import Verb
-from ziggurat.messages.formatting import end_text
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs import sending
@@ -150,8 +149,4 @@ def attach(run: options.Run, json: options.Json = False, store: options.Store = 
         return outcome.SUSPENDED
     if not json:
         outcome.write_answer(ended[-1], sys.stdout, was_shown=whole and shown)
-    code = outcome.code_of(ended[-1].stop)
-    if code != outcome.COMPLETED:
-        terminal.note(end_text(ended[-1]))
-        outcome.tell_how_to_go_on(run_id, where if outcome.can_go_on(ended[-1]) else None)
-    return code
+    return outcome.report(ended[-1], where)
