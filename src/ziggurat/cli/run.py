@@ -209,18 +209,8 @@ class _Chat:
             except CallerError as error:
                 self._say(f"ziggurat: {error}")
                 return outcome.STOPPED
-        return self._write_answer(run, was_shown=whole)
-
-    def _write_answer(self, run: AgentRun, *, was_shown: bool) -> int:
-        code = outcome.code_of(run.stop)
         self._remember(run)
-        if code == outcome.COMPLETED:
-            outcome.write_answer(run, self._out, was_shown=was_shown)
-        else:
-            outcome.explain(run)
-        if run.pending:
-            outcome.tell_how_to_go_on(run.id, self._prepared.where, outcome.undecided(run))
-        return code
+        return outcome.write_outcome(run, self._out, prepared.where, was_shown=whole)
 
     def _remember(self, run: AgentRun | None) -> None:
         """Update the history, unless nothing was answered: then the question is dropped too."""
