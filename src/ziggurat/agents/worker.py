@@ -160,8 +160,7 @@ class Worker(Generic[Out]):
                     return
                 await self._wait()
         finally:
-            for claim in left:
-                await self._release([claim])
+            await self._release(left)
             await finished(self._give_back())
 
     async def __aenter__(self) -> "Worker[Out]":

@@ -203,16 +203,12 @@ class Compaction(Middleware):
 
     def _spans(self, messages: list[Message], room: int | None, minimum: int) -> list[Span]:
         """Select the ranges to shorten; select more than `keep` asks for if the rest would not fit."""
-        level = 0
-        spans = self.keep(messages, level=level, minimum=minimum)
-        most = len(messages).bit_length()
-        while room is not None and level < most:
+        for level in range(len(messages).bit_length() + 1):
+            spans = self.keep(messages, level=level, minimum=minimum)
             covered = {index for start, end in spans for index in range(start, end)}
             uncovered = sum(characters(message) for index, message in enumerate(messages) if index not in covered)
-            if uncovered // 4 <= room:
+            if room is None or uncovered // 4 <= room:
                 break
-            level += 1
-            spans = self.keep(messages, level=level, minimum=minimum)
         return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
 
 
