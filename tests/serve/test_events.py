@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -147,7 +148,8 @@ async def test_a_reader_goes_on_over_a_restart_in_the_middle_of_a_reply(tmp_path
 
     first = create()
     async with serving(first) as server:
-        await first.agents.start("teller", "Tell.", {"run_id": "r-1", "listeners": [gate]})
+        teller = first.agents.agent("teller")
+        await first.agents.drive(teller, "r-1", partial(teller.run, "Tell.", run_id="r-1"), [gate])
         async with reading(server, "r-1") as reader:
             await reader.until("Delta")
             first.agents.closing.close()

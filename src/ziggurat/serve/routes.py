@@ -148,9 +148,8 @@ class _Routes:
         run_id = body.run_id or request.headers.get("idempotency-key")
         if run_id is not None:
             requests.check_id(run_id)
-        arguments: dict[str, Any] = {"run_id": run_id, "session": body.session, "labels": body.labels or None}
-        arguments = {name: value for name, value in arguments.items() if value is not None}
-        return {"run_id": await self.agents.start(body.agent, body.prompt, arguments)}
+        given = {"session": body.session, "labels": body.labels or None}
+        return {"run_id": await self.agents.start(body.agent, body.prompt, run_id, **given)}
 
     async def decide(self, request: Request) -> Any:
         await self.agents.decide(_id(request), (await _body(request, Decisions)).by_id())

@@ -92,13 +92,12 @@ class ServedAgents(Driver):
 
     # -- what is started -----------------------------------------------------------------------------------------
 
-    async def start(self, name: str, prompt: Any, arguments: Mapping[str, Any]) -> str:
+    async def start(self, name: str, prompt: Any, given_id: str | None, **arguments: Any) -> str:
         """Start a run, and return its id when it has begun, or if the same one is in progress."""
-        run_id: str = arguments.get("run_id") or self.environment.ids()
-        agent, listeners = self.agent(name), arguments.get("listeners", ())
-        known = "run_id" in arguments and await agent.store.find(f"run:{run_id}") is not None
+        agent, run_id = self.agent(name), given_id or self.environment.ids()
+        known = given_id is not None and await agent.store.find(f"run:{run_id}") is not None
         try:
-            await self.drive(agent, run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
+            await self.drive(agent, run_id, partial(agent.run, prompt, run_id=run_id, **arguments))
         except errors.IN_PROGRESS:  # another request would be refused with RunExists
             info = await agent.store.find(f"run:{run_id}") if known else None
             if info is None or not runs_of(agent.store).is_driven(info):
