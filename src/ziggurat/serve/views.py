@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ziggurat.core import errors
 from ziggurat.core.codec import Raw, as_error, as_type, decode, plain
-from ziggurat.core.errors import ConfigurationError, RunNotFound, described
 from ziggurat.core.path import escaped, is_model_call, is_tool_call, parent_of, step_of
 from ziggurat.journal import entries as journal
 from ziggurat.messages.formatting import call_text
@@ -57,7 +57,7 @@ def call_view(entries: Sequence[journal.JournalEntry], number: str) -> View:
     path = entries[at].path if 0 <= at < len(entries) else number.replace("~", "/")
     node = next((node for node in run_tree(entries).nodes if path and node.path == path), None)
     if node is None:
-        raise RunNotFound(f"the run has no call with the number {number}")
+        raise errors.RunNotFound(f"the run has no call with the number {number}")
     view = _node_view(node, _began(entries)) | {"messages": _prompt(entries, path)}
     if is_tool_call(path) and (call := _call(entries, path)) is not None:
         view["arguments"] = value_of(call.arguments)
@@ -67,7 +67,7 @@ def call_view(entries: Sequence[journal.JournalEntry], number: str) -> View:
         elif isinstance(entry, journal.Decided):
             view["decision"] = _data(entry.decision)
         elif isinstance(entry, journal.Failure):
-            view["error"] = described(as_error(entry.error))
+            view["error"] = errors.described(as_error(entry.error))
         elif isinstance(entry, journal.Result):
             view |= _result_view(entry)
     return view
@@ -133,7 +133,7 @@ def fork_place(entries: Sequence[journal.JournalEntry], number: int, agent: str)
         return step
     calls, name = calls_of(entries, root), path[len(root) + 1 :].partition("/")[0]
     if name not in calls:
-        raise ConfigurationError("a run is forked at one of its own steps; choose a call in a step")
+        raise errors.ConfigurationError("a run is forked at one of its own steps; choose a call in a step")
     return calls[name]
 
 
