@@ -1,7 +1,7 @@
 """A wait beside a call that works is over as soon as it is decided, in this process, and not when the call ends."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from tests.stores.places import STORES, stores
 from ziggurat import Agent, AgentRun, Approvals, Approve, tool
 from ziggurat.agents import Answer, Decision, Environment, PendingItem, RunHandle, runs_of
 from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
+from ziggurat.journal.store import InboxItem
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, run_until_idle
 from ziggurat.tools import tool_call
 
 PLACES = [None, *STORES]
@@ -249,3 +250,35 @@ async def test_what_an_approver_waits_for_suspends_the_run(wait: Callable[[], An
     agent = Agent(ScriptedModel(tool_call("pay")), tools=[pay], approvals=approvals, store=InMemoryStore())
     run = await agent.run("Pay", environment=Environment(clock=HandClock()))
     assert (run.stop, len(run.pending)) == (stops.Suspended(), 1)
+
+
+class CountingStore(InMemoryStore):
+    reads = 0
+
+    async def inbox(self, log: str, after: int) -> Sequence[InboxItem]:
+        self.reads += 1
+        return await super().inbox(log, after)
+
+
+async def test_each_event_is_looked_for_by_the_waits_that_it_concerns() -> None:
+    beside, store, number = Beside("event"), CountingStore(), 20
+
+    @step
+    async def work() -> str:
+        return await beside.work()
+
+    @flow(store=store, name="order")
+    async def order() -> int:
+        return len(await gather(*(event(f"e{each}") for each in range(number)), event("late"), work()))
+
+    driving = asyncio.create_task(order.run(run_id="r", environment=beside.settings))
+    await beside.is_waiting(order)
+    await run_until_idle()
+    before = store.reads
+    for each in range(number):
+        await order.attach("r").send(f"e{each}")
+        await run_until_idle()
+    assert store.reads - before <= 4 * number
+    beside.ends.set()
+    assert [item.reason for item in (await driving).pending] == ["for the event 'late'"]
+    assert (await order.recover()).runs == {}  # it is not due: what was sent does not concern it

@@ -91,7 +91,7 @@ class Inbox:
         self._entries = 0  # how many entries of the record were searched for what was taken
         self._end = 0  # the number of the last of them with which the run has ended
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
-        self._readers: dict[asyncio.Future[None], None] = {}
+        self._readers: dict[asyncio.Future[None], str] = {}
 
     async def read(self) -> None:
         items = await self.runs.inbox(self._run_id, self._last)
@@ -100,23 +100,25 @@ class Inbox:
             if item.number > self._last:  # otherwise another call has read it meanwhile
                 self._last = item.number
                 self._sort(item)
-        if items:
-            self._wake()
         self._note()
 
     @contextmanager
-    def news(self) -> "Iterator[asyncio.Future[None]]":
-        """Yield what is done once something was posted that is not read yet, or an event is left to other waits."""
+    def news(self, of: str, path: str) -> "Iterator[asyncio.Future[None]]":
+        """Yield what is done once an event of a name, or a decision on the item of an id, may be there for a wait."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._readers[waiting] = None
+        self._readers[waiting] = of
         try:
             yield waiting
         finally:
             del self._readers[waiting]
+            if path in self._looked and not waiting.done():
+                self._looked[path] = self._last  # what was read meanwhile does not concern it
+                self._note()
 
-    def _wake(self) -> None:
-        for waiting in self._readers:
-            ring(waiting)
+    def _wake(self, of: str | None = None) -> None:
+        for waiting, name in self._readers.items():
+            if of is None or of == name:  # not all that wait: there may be many, and each looks into the store
+                ring(waiting)
 
     def _sort(self, item: InboxItem) -> None:
         content = read_posted(item.data)
@@ -130,9 +132,12 @@ class Inbox:
         waits = item.number not in self._taken
         if isinstance(content, PostedEvent):
             self._events[content.name].sent.append(Sent(item.number, content.value, content.at))
+            self._wake(content.name)
         elif isinstance(content, PostedDecisions):
             if waits:  # otherwise it was used, and a call that waits once more needs another one
                 self._decisions[item.number] = content
+                for item_id in content.decisions:
+                    self._wake(item_id)
             waits = False
         elif isinstance(content, PostedWithdrawal):
             self._decisions.pop(self._keys.get(content.key, 0), None)

@@ -21,7 +21,7 @@ from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Decision, Modify, PendingItem, Stage, decision_of, refuse
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.message import ToolCall
-from ziggurat.tools.decisions import expired
+from ziggurat.tools.decisions import awaited_in, expired
 
 LOOK = 600.0
 """Seconds after which a wait in the process looks at the clock, which may have been set, or the machine suspended."""
@@ -126,10 +126,11 @@ async def _decided_meanwhile(item: PendingItem, ctx: Context, settle: Settle | N
     if run.refusing or watch is None or outermost is None or agent_call.INBOX not in ctx.scope:
         return None
     inbox, clock = agent_call.inbox_of(ctx), ctx.clock
+    awaited = awaited_in(item.call).event if item.stage == "event" else item.id
     settled: tuple[Decision, int] | None = None
     with watch.waiting(), run.watch.still() as still:
         while settled is None and not still.done():
-            with inbox.news() as news:  # before the look, so that nothing is missed
+            with inbox.news(awaited, item.path) as news:  # before the look, so that nothing is missed
                 settled = await (_posted(item, inbox, clock) if settle is None else settle(item))
                 if settled is None:
                     left = LOOK if item.until is None else min(max(0.0, item.until - clock.now()), LOOK)
