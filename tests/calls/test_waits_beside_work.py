@@ -252,6 +252,52 @@ async def test_what_an_approver_waits_for_suspends_the_run(wait: Callable[[], An
     assert (run.stop, len(run.pending)) == (stops.Suspended(), 1)
 
 
+async def test_an_event_is_left_to_later_waits_by_a_part_that_lost_before_its_turn() -> None:
+    beside = Beside("event")
+
+    @step
+    async def work() -> str:
+        return await beside.work()
+
+    @flow(store=InMemoryStore(), name="order")
+    async def order() -> list[str]:
+        return [await first(event("go", str), work(), limit=1), await event("go", str)]
+
+    driving = asyncio.create_task(order.run(run_id="r", environment=beside.settings))
+    await beside.is_waiting(order)
+    await beside.end_wait(order)
+    await run_until_idle()  # it has the event, and waits for its turn
+    beside.ends.set()
+    assert (await driving).output == ["worked", "yes"]
+
+
+async def test_a_wait_goes_on_while_another_part_takes_its_turn_after_one() -> None:
+    ends, more = asyncio.Event(), asyncio.Event()
+
+    @step
+    async def work(until: str) -> str:
+        await (ends if until == "ends" else more).wait()
+        return until
+
+    async def wait_and_work() -> str:
+        return await event("go", str) + await work("more")
+
+    @flow(store=InMemoryStore())
+    async def order() -> list[str]:
+        return list(await gather(wait_and_work(), event("later", str), work("ends"), limit=1))
+
+    driving = asyncio.create_task(order.run(run_id="r", environment=Environment(clock=HandClock())))
+    await run_until_idle()
+    await order.attach("r").send("go", "some ")
+    await run_until_idle()
+    ends.set()
+    await run_until_idle()
+    await order.attach("r").send("later", "last")
+    await run_until_idle()
+    more.set()
+    assert (await driving).output == ["some more", "last", "ends"]
+
+
 class CountingStore(InMemoryStore):
     reads = 0
 

@@ -306,7 +306,7 @@ class RunHandle(Generic[Out]):
         """Record decisions on what waits in the run, whoever drives it; `resume` or a worker goes on with it.
 
         Deciding again in the same way has no effect. While a process drives the run, because others of its calls go
-        on, the decisions are stored beside the record, and used when those have ended.
+        on, the decisions are stored beside the record; answers are used at once, the others when those have ended.
 
         Args:
             decisions: By the id of each pending item, as for `resume`; for a question ``Answer(value)``.

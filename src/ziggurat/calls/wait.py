@@ -104,20 +104,32 @@ async def _decide(item: PendingItem, record: entries.Record | None, ctx: Context
             await ctx.emit(ApprovalRequested(ctx.path, item))
         settled = None if settle is None or journal.refusing else await settle(item)
         if settled is None and item.stage in ("question", "event", "timer"):
-            settled = await _decided_meanwhile(item, ctx, settle)
+            decision = await _decided_meanwhile(item, ctx, settle, partial(_record, item, ctx, write))
+            if decision is not None:
+                return decision
         if settled is None:
             raise errors.Suspend((item,))
         decision, posted = settled
-    caller = ctx.scope.get(agent_call.AGENT_CALL)
-    worked = None if caller is None else caller.worked()
-    await write(
-        entries.Decided(ctx.path, item.id, decision, journal.watch.elapsed, worked, posted, _digest_of(decision))
-    )
+    await _record(item, ctx, write, decision, posted)
     return decision
 
 
-async def _decided_meanwhile(item: PendingItem, ctx: Context, settle: Settle | None) -> tuple[Decision, int] | None:
-    """Wait while other calls of the run work; return the decision if one is made meanwhile."""
+async def _record(
+    item: PendingItem,
+    ctx: Context,
+    write: Callable[[entries.Decided], Awaitable[None]],
+    decision: Decision,
+    posted: int,
+) -> None:
+    caller, elapsed = ctx.scope.get(agent_call.AGENT_CALL), journal_of(ctx).watch.elapsed
+    worked = None if caller is None else caller.worked()
+    await write(entries.Decided(ctx.path, item.id, decision, elapsed, worked, posted, _digest_of(decision)))
+
+
+async def _decided_meanwhile(
+    item: PendingItem, ctx: Context, settle: Settle | None, record: Callable[[Decision, int], Awaitable[None]]
+) -> Decision | None:
+    """Wait while other calls of the run work; record and return the decision if one is made meanwhile."""
     watch, run = ctx.watch, journal_of(ctx)
     outermost = watch
     while outermost is not None and outermost is not run.watch:
@@ -127,21 +139,26 @@ async def _decided_meanwhile(item: PendingItem, ctx: Context, settle: Settle | N
         return None
     inbox, clock = agent_call.inbox_of(ctx), ctx.clock
     awaited = awaited_in(item.call).event if item.stage == "event" else item.id
-    settled: tuple[Decision, int] | None = None
-    with watch.waiting(), run.watch.still() as still:
-        while settled is None and not still.done():
+    with run.watch.still() as still:
+        with watch.waiting():
+            pass  # if nothing else works, it ends here, without a look into the store
+        while not still.done():
             with inbox.news(awaited, item.path) as news:  # before the look, so that nothing is missed
+                # A look counts as work: what it finds must not come when the others are suspended already.
                 settled = await (_posted(item, inbox, clock) if settle is None else settle(item))
-                if settled is None:
-                    left = LOOK if item.until is None else min(max(0.0, item.until - clock.now()), LOOK)
-                    alarm = clock.call_at(clock.monotonic() + left, partial(ring, news))
-                    try:
+                if settled is not None:
+                    await record(*settled)  # before it queues for its slots, where it may be cancelled
+                    with run.watch.soon(), watch.waiting():
+                        await take_back(watch)
+                    return settled[0]
+                left = LOOK if item.until is None else min(max(0.0, item.until - clock.now()), LOOK)
+                alarm = clock.call_at(clock.monotonic() + left, partial(ring, news))
+                try:
+                    with watch.waiting():
                         await asyncio.wait((still, news), return_when=asyncio.FIRST_COMPLETED)
-                    finally:
-                        alarm.cancel()
-        if settled is not None:
-            await take_back(watch)
-    return settled
+                finally:
+                    alarm.cancel()
+    return None
 
 
 async def _posted(item: PendingItem, inbox: Inbox, clock: Clock) -> tuple[Decision, int] | None:
