@@ -3,7 +3,8 @@
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from threading import Thread
 from typing import Any, TypeVar
 
 from ziggurat.calls.agent_call import AGENT_CALL
@@ -49,6 +50,7 @@ def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
 
 def _run_in_thread(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine on its own event loop in another thread; an interrupt here cancels it there."""
+    outcome: Future[T] = Future()
     task: asyncio.Task[T] | None = None
     given_up = False
 
@@ -59,17 +61,22 @@ def _run_in_thread(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
             raise asyncio.CancelledError
         return await start()
 
-    with ThreadPoolExecutor(1, "ziggurat-run-sync") as thread:
-        outcome = thread.submit(contextvars.copy_context().run, lambda: asyncio.run(main()))
+    def work() -> None:
         try:
+            outcome.set_result(asyncio.run(main()))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            outcome.set_exception(error)
+
+    try:
+        Thread(target=contextvars.copy_context().run, args=(work,), name="ziggurat-run-sync").start()
+        _wait_for(outcome)
+    except BaseException:  # such as KeyboardInterrupt: the caller no longer waits
+        given_up = True
+        if task is not None and not outcome.done():
+            task.get_loop().call_soon_threadsafe(task.cancel)
             _wait_for(outcome)
-        except BaseException:  # such as KeyboardInterrupt: the caller no longer waits
-            given_up = True
-            if task is not None and not outcome.done():
-                task.get_loop().call_soon_threadsafe(task.cancel)
-                _wait_for(outcome)
-            raise
-        return outcome.result()
+        raise
+    return outcome.result()
 
 
 def _wait_for(outcome: "Future[Any]") -> None:
