@@ -256,7 +256,8 @@ class Worker(Generic[Out]):
 
     async def _wait(self, *signals: Awaitable[None]) -> None:
         """Wait until a run ends, the worker is drained, or there is a signal."""
-        ends = [asyncio.wait(self._driven, return_when=asyncio.FIRST_COMPLETED)] if self._driven else []
+        driven = [*self._driven]  # some may have ended before the wait begins
+        ends = [asyncio.wait(driven, return_when=asyncio.FIRST_COMPLETED)] if driven else []
         await first_of(self._draining.wait(), *signals, *ends)
 
     async def _give_back(self) -> None:
