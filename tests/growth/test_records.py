@@ -330,3 +330,14 @@ async def test_the_time_of_the_processor_grows_by_what_is_new(kind: str, place: 
         if again and least[2 * TURNS] <= TWICE_THE_TIME**2 * least[TURNS // 2]:
             return
     raise AssertionError(least)
+
+
+@pytest.mark.skipif(not LONG, reason="the time of the processor is measured in the long form")
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("steps")])
+async def test_the_time_of_many_steps_grows_by_their_number(kind: str, tmp_path: Path) -> None:
+    # Fewer steps do not show what goes over the whole conversation in each of them, in nanoseconds a message.
+    less, more = [
+        min([await seconds(kind, "memory", tmp_path / f"{turns}.{again}", turns) for again in range(3)])
+        for turns in (1_000, 4_000)
+    ]
+    assert more <= TWICE**2 * less, (less, more)

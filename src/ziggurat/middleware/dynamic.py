@@ -1,8 +1,8 @@
 """Middleware that chooses the instructions, tools and messages of each model call, and the tools that may be called."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from itertools import accumulate
 from typing import Annotated
 
 from msgspec import Meta
@@ -152,49 +152,105 @@ class Trim(Middleware):
         messages = request.messages
         if self.last is not None and len(messages) <= self.first + self.last:
             return None
-        chosen = self._chosen(messages[:], self._sizes(messages))
-        return None if len(chosen) == len(messages) else replace(request, messages=Transcript.of(*chosen))
+        chosen = self._chosen(self._units(messages), len(messages))
+        if len(chosen) == len(messages):
+            return None
+        return replace(request, messages=Transcript.of(*[messages[at] for at in chosen]))
 
     def view(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages of a conversation that are sent."""
-        return self._chosen(messages, [1 if self.tokens is None else _tokens(each) for each in messages])
+        units = _Units()
+        units.add(messages, by_tokens=self.tokens is not None)
+        return [messages[at] for at in self._chosen(units, len(messages))]
 
-    def _sizes(self, messages: Transcript) -> list[int]:
-        """Return the sizes of messages; in a conversation that grows each is measured once."""
-        if self.tokens is None:
-            return [1] * len(messages)
+    def _units(self, messages: Transcript) -> "_Units":
+        """Return the units of a conversation; in one that grows each message is looked at once."""
         before = messages.beginning
-        sizes = messages.note(_tokens, lambda: [] if before is None else self._sizes(before))
-        sizes += map(_tokens, messages[len(sizes) :])
-        return sizes[: len(messages)]
+        key = (_Units, self.tokens is None)
+        units: _Units = messages.note(
+            key, lambda: _Units() if before is None else self._units(before).first(len(before))
+        )
+        units.add(messages[units.seen :], by_tokens=self.tokens is not None)
+        return units
 
-    def _chosen(self, messages: Sequence[Message], sizes: Sequence[int]) -> list[Message]:
-        """Return the system messages, the first ones, perhaps the question, and the last ones."""
-        systems = [at for at, each in enumerate(messages) if each.role == "system"]
-        said = [at for at, each in enumerate(messages) if each.role != "system"]
-        if not said:
-            return list(messages)
-        # Where units begin, which stay together: a call with its results.
-        units = [place for place, at in enumerate(said) if not place or messages[at].role != "tool"]
-        sums = [0, *accumulate([sizes[at] for at in said])]
+    def _chosen(self, units: "_Units", length: int) -> Sequence[int]:
+        """Return the places of the system messages, the first ones, perhaps the question, and the last ones."""
+        said, sums, begins = units.said, units.sums, units.begins
+        count = bisect_left(said, length)  # more may have been added to the conversation since
+        if not count:
+            return range(length)
+        systems = units.systems[: bisect_left(units.systems, length)]
+
+        def unit_from(place: int) -> int:
+            """Return where the next unit begins, or the end."""
+            at = bisect_left(begins, place)
+            return min(begins[at], count) if at < len(begins) else count
+
+        def last_before(places: list[int]) -> int:
+            at = bisect_left(places, count)
+            return places[at - 1] if at else -1
 
         def start_within(after: int, bound: float) -> int:
             """Return from where on units are within the bound; the last one always is."""
-            fitting = [place for place in units if place >= after and sums[-1] - sums[place] <= bound]
-            return fitting[0] if fitting else max(after, units[-1])
+            start = unit_from(max(after, bisect_left(sums, sums[count] - bound)))
+            return start if start < count else max(after, last_before(begins))
 
-        left = (self.last or 0) if self.tokens is None else self.tokens - sum([sizes[at] for at in systems])
-        head = [place for place in (*units, len(said)) if sums[place] <= self.first][-1]
+        left = (self.last or 0) if self.tokens is None else self.tokens - units.of_systems[len(systems)]
+        head = bisect_right(sums, self.first, 0, count + 1) - 1
+        if head < count and unit_from(head) != head:  # a unit is sent whole, or not
+            head = begins[bisect_left(begins, head) - 1]
         start, asked = start_within(head, left), list[int]()
-        users = [place for place in units if messages[said[place]].role == "user"]
-        people = [place for place in users if messages[said[place]].origin is None]
-        question = (people or users or [-1])[-1]
+        question = last_before(units.people)
+        if question < 0:
+            question = last_before(units.users)
         if head <= question < start:  # the question is always sent
-            end = next(place for place in (*units, len(said)) if place > question)
+            end = unit_from(question + 1)
             start, asked = start_within(end, left - (sums[end] - sums[question])), said[question:end]
-        elif not head and users:  # a conversation begins with a user's message
-            start = next(place for place in users if place >= start)
-        return [messages[at] for at in (*systems, *said[:head], *asked, *said[max(head, start) :])]
+        elif not head and question >= 0:  # a conversation begins with a user's message
+            start = units.users[bisect_left(units.users, start)]
+        return (*systems, *said[:head], *asked, *said[max(head, start) : count])
+
+
+class _Units:
+    """The places in a conversation where units begin, which stay together: a call with its results."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.systems: list[int] = []  # the places of system messages
+        self.said: list[int] = []  # those of all others; what follows are places in this list
+        self.begins: list[int] = []
+        self.users: list[int] = []
+        self.people: list[int] = []  # those of users who are not other agents or the runtime
+        self.sums: list[int] = [0]  # the sizes of the messages said before each
+        self.of_systems: list[int] = [0]
+
+    def add(self, messages: Iterable[Message], *, by_tokens: bool) -> None:
+        for message in messages:
+            size = _tokens(message) if by_tokens else 1
+            if message.role == "system":
+                self.systems.append(self.seen)
+                self.of_systems.append(self.of_systems[-1] + size)
+            else:
+                place = len(self.said)
+                self.said.append(self.seen)
+                self.sums.append(self.sums[-1] + size)
+                if message.role != "tool" or not place:
+                    self.begins.append(place)
+                if message.role == "user":
+                    self.users.append(place)
+                    if message.origin is None:
+                        self.people.append(place)
+            self.seen += 1
+
+    def first(self, length: int) -> "_Units":
+        """Return the units of the first messages, as a copy."""
+        units, said, systems = _Units(), bisect_left(self.said, length), bisect_left(self.systems, length)
+        units.seen, units.said, units.systems = min(self.seen, length), self.said[:said], self.systems[:systems]
+        units.sums, units.of_systems = self.sums[: said + 1], self.of_systems[: systems + 1]
+        units.begins, units.users, units.people = (
+            places[: bisect_left(places, said)] for places in (self.begins, self.users, self.people)
+        )
+        return units
 
 
 def _tokens(message: Message) -> int:
