@@ -9,6 +9,7 @@ from typing import Any, cast
 import httpx
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.hard_cases.support import results
 from tests.samples import pairs, rows, sample
@@ -21,9 +22,12 @@ from ziggurat import (
     Deny,
     Middleware,
     Runnable,
+    Service,
     Timeout,
     Toolbox,
+    ToolCall,
     ToolError,
+    ToolResult,
     stack,
     tool,
 )
@@ -214,28 +218,36 @@ def test_with_an_idempotency_key_it_is_not_made_again_in_this_process(arranged: 
     assert len(world.paid) == 1
 
 
-def test_a_result_that_only_a_layer_lost_is_the_result() -> None:
+class Around:
+    """A layer that fails or takes long after the function has returned, so many times; then it masks the result."""
+
+    def __init__(self, inner: Any, how: str, times: int) -> None:
+        self.inner, self.how, self.times = inner, how, times
+
+    async def __call__(self, call: Any, ctx: Context) -> Any:
+        result = await self.inner(call, ctx)
+        self.times -= 1
+        if self.times >= 0 and self.how == "slow":
+            await ctx.clock.sleep(100)
+        elif self.times >= 0:
+            raise ConnectionError("gone")
+        return replace(result, content="***")
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("how", ["slow", "fails"])
+def test_a_result_that_layers_lost_once_is_the_result_and_never_passes_around_them(how: str, times: int) -> None:
     world = World("value")
     world.lost = False
-
-    async def slow(call: Any, ctx: Context, *, inner: Any) -> Any:
-        result = await inner(call, ctx)
-        await ctx.clock.sleep(100)
-        return result
-
-    class Slow:
-        def __init__(self, inner: Any) -> None:
-            self.inner = inner
-
-        async def __call__(self, call: Any, ctx: Context) -> Any:
-            return await slow(call, ctx, inner=self.inner)
-
-    agent = Agent(
-        ScriptedModel(tool_call("pay"), "end"),
-        tools=[stack(Slow(world.pay()), timeout(seconds=5))],
-        store=world.store,
-    )
-    assert world.run(agent).observations == ("paid",)
+    tools = [stack(Around(world.pay(), how, times), timeout(seconds=5))]
+    run = world.run(Agent(ScriptedModel(tool_call("pay"), "end"), tools=tools, store=world.store))
+    assert len(world.paid) == 1
+    if times == 1:
+        assert run.observations == ("***",)
+    else:
+        assert results(run)[0].error == "permanent"
+        assert "paid" not in run.observations[0]
+        assert "has been run" in run.observations[0]
 
 
 class Receipt(Struct):
@@ -254,6 +266,30 @@ def _payer(world: World, name: str, *said: Any, **settings: Any) -> Agent:
 def _lead(world: World, helper: Any, name: str) -> Agent:
     model = ScriptedModel(tool_call(name, input="x"), "end", always="end")
     return Agent(model, tools=[helper], store=world.store)
+
+
+class Masks(Middleware):
+    """Hides what tools return, in one of the hooks."""
+
+    def __init__(self, hook: str) -> None:
+        self.hook = hook
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        result = await tool(call, ctx)
+        return replace(result, content="***") if self.hook == "wrap_tool" else result
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
+        return replace(result, content="***") if self.hook == "after_tool" else result
+
+
+@pytest.mark.parametrize("hook", ["wrap_tool", "after_tool"])
+def test_what_was_done_below_is_told_as_the_hooks_left_it(hook: str) -> None:
+    world = World("value")
+    world.lost = False
+    helper = _payer(world, "helper", ConnectionError("gone"), middleware=[Masks(hook)], description="Pays.")
+    run = world.run(_lead(world, helper, "helper"))
+    assert "paid" not in run.observations[0]
+    assert "pay: ***" in run.observations[0]
 
 
 def _asking(helper: Agent) -> FunctionTool:

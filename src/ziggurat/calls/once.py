@@ -62,11 +62,23 @@ async def make_once(service: Service[ToolCall, ToolResult], spec: ToolSpec, froz
         record = journal.find(ctx.path)
         assert record is not None  # it has an intent
         if record.returned is not None:  # only layers around it failed
-            return as_type(record.returned.value, ToolResult)
+            return await _pass_again(service, frozen, record.returned, ctx)
         settled = await settle_unknown(spec, own, record, ctx, unknown)
         if settled is None:  # it would be made again when the run is resumed; here it has had its chance
             raise unknown from error
         return settled
+
+
+async def _pass_again(
+    service: Service[ToolCall, ToolResult], frozen: Frozen, returned: entries.Returned, ctx: Context
+) -> ToolResult:
+    """Give layers what the function has returned once more, as after a crash; they may hide it, so nothing else may."""
+    own = frozen.call
+    again = Frozen(own, frozen.effect, frozen.path, returned=as_type(returned.value, ToolResult))
+    try:
+        return await service(ToolCall(own.id, own.name, own.arguments), ctx.freezing(again))
+    except Exception as error:
+        raise second_run_error(own.name, error) from error
 
 
 async def run_once(service: Service[Q, R], request: Q, fingerprint: str, name: str, ctx: Context) -> R:
@@ -182,8 +194,11 @@ async def what_came_of(intent: entries.Intent, ctx: Context) -> tuple[str, bool]
     name, record = intent.name, journal_of(ctx).find(intent.path)
     assert record is not None  # it has an intent
     unknown = f"{name} was interrupted, and whether it took effect is unknown"
-    # What the function returned comes first: the outcome may be an error of the layers around it, or of a hook.
-    outcome = record.returned or (record.outcomes[-1] if record.outcomes else None)
+    outcome = record.outcomes[-1] if record.outcomes else None
+    if record.returned is not None and as_type(record.returned.value, ToolResult).error is None:
+        passed_on = isinstance(outcome, entries.Result) and as_type(outcome.value, ToolResult).error is None
+        if not passed_on:  # layers and hooks may hide what the function returned, so it is not told
+            return f"{name} was run, and its result is lost", True
     if isinstance(outcome, entries.Failure):  # of a step, or with which a tool has ended its agent
         return (unknown, False) if results.kind_of(as_error(outcome.error)) == "interrupted" else ("", True)
     if outcome is not None:
