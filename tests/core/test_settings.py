@@ -292,9 +292,14 @@ def test_an_open_file_is_anything_that_can_be_written_to() -> None:
         assert shown in str(told.value)
 
 
-def test_a_list_of_values_in_place_of_one_is_told() -> None:
-    for items in ([1], (1, 2)):
-        assert "without the list" in refusal(PositiveInt, items)
+def test_a_list_in_place_of_a_value_or_of_all_values_is_told() -> None:
+    @checked
+    def take(*values: PositiveInt) -> None: ...
+
+    for items, of_one in (([1], True), ((1, 2), False)):
+        assert ("without the list" in refusal(PositiveInt, items)) == of_one
+        with pytest.raises(ConfigurationError, match="without the list"):
+            take(wrong(items))
     for value in ([], [0], [1, "x"], {1: 1}, "x"):
         assert "without the list" not in refusal(PositiveInt, value)
 

@@ -312,12 +312,13 @@ def _a(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOU' and name[:2] != 'Us' else 'a'} {name}"
 
 
-def misfit(value: object, rule: ValueRule) -> str:
-    """Describe what does not fit: one of several values, or the value itself."""
+def misfit(value: object, rule: ValueRule, *, listed: bool = False) -> str:
+    """Describe what does not fit: one of several values, or the value itself; `listed` if the parameter takes many."""
     if rule.secret:
         return f"a value of the type {type(value).__name__}"
     item = rule.item
-    if item is None and isinstance(value, (list, tuple)) and value and all(map(rule.allows, value)):
+    items = list(value) if isinstance(value, (list, tuple)) and item is None else []
+    if items and (listed or len(items) == 1) and all(map(rule.allows, items)):
         return f"{_describe(value)}; pass its items without the list"
     if item is None or (isinstance(value, (str, bytes)) and not (value.strip() and item.allows(value))):
         return _describe(value)
@@ -455,7 +456,8 @@ class Settings:
             rule = rules.get(name)
             if rule is not None and not rule.allows(value):
                 parameter = name if name.startswith("*") else f"{name}=..."
-                raise ConfigurationError(f"{where}({parameter}) is {rule.words}; got {misfit(value, rule)}")
+                got = misfit(value, rule, listed=parameter is name)
+                raise ConfigurationError(f"{where}({parameter}) is {rule.words}; got {got}")
 
     def _read(self) -> dict[str, ValueRule]:
         rules: dict[str, ValueRule] = {}
