@@ -402,7 +402,8 @@ async def _refused(state: State) -> list[str]:
     raise ConnectionError("not yet")
 
 
-async def test_the_history_of_a_run_has_the_state_after_each_node(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["graph", "a/graph: 50%"])
+async def test_the_history_of_a_run_has_the_state_after_each_node(name: str, tmp_path: Path) -> None:
     answers: list[str] = []
 
     async def asks(state: State) -> list[str]:
@@ -414,7 +415,7 @@ async def test_the_history_of_a_run_has_the_state_after_each_node(tmp_path: Path
     graph.node(asks, writes="notes")
     add(graph, "last")
     graph.edge("a", ("slow", "asks"), "last")
-    built = graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
+    built = graph.build(name, store=f"sqlite:///{tmp_path}/runs.db")
     run = await built.run(State(), run_id="r")
     notes = ["a()", "slow(a)", "b", "last(asb)"]
 

@@ -397,6 +397,7 @@ async def test_a_run_belongs_to_its_agent_for_every_verb(begun: bool) -> None:
             stranger.replay(run_id),
             stranger.fork(run_id, 1),
             stranger.attach(run_id).decide({}),
+            stranger.attach(run_id).result(),
         )
         for verb in verbs:
             with pytest.raises(RunNotFound, match="was not started by"):

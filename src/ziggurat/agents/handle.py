@@ -172,6 +172,7 @@ class RunHandle(Generic[Out]):
         `asyncio.timeout`.
         """
         if self._driving is None or self._task is None:
+            await self._check_own()  # else it would wait for a run that it cannot return
             return await self._follow()
         try:
             run = await asyncio.shield(self._task)

@@ -14,6 +14,7 @@ from ziggurat.agents.values import FlowInput
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
+from ziggurat.core.path import escaped
 from ziggurat.journal.store import Store
 from ziggurat.plans.drawing import diagram_of_graph
 from ziggurat.plans.graph_parts import HISTORY, GraphPoint, GraphRoute
@@ -61,8 +62,9 @@ class StateGraph(Flow[S, S]):
         """
         points: list[GraphPoint] = []
         await follow_nodes(self._node_names, self, run_id, {HISTORY: points})
-        numbers = calls_of((await self._runs.read(run_id)).entries, self.name)
-        numbered = [replace(each, number=numbers[each.path[len(self.name) + 1 :]]) for each in points]
+        root = escaped(self.name)
+        numbers = calls_of((await self._runs.read(run_id)).entries, root)
+        numbered = [replace(each, number=numbers[each.path[len(root) + 1 :]]) for each in points]
         return sorted(numbered, key=lambda point: point.number)
 
 
