@@ -1,7 +1,7 @@
 """A wait beside a call that works is over as soon as it is decided, in this process, and not when the call ends."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -301,7 +301,7 @@ async def test_a_wait_goes_on_while_another_part_takes_its_turn_after_one() -> N
 class CountingStore(InMemoryStore):
     reads = 0
 
-    async def inbox(self, log: str, after: int) -> Sequence[InboxItem]:
+    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
         self.reads += 1
         return await super().inbox(log, after)
 
