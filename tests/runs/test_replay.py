@@ -1,19 +1,37 @@
 """Replays: nothing is called, or only tools, or only models; differences are shown."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.stores.records import dump_of, plant
-from ziggurat import Agent, Approve, ConfigurationError, Event, Runnable, Toolbox, tool
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approve,
+    ConfigurationError,
+    Context,
+    Event,
+    Middleware,
+    ModelRequest,
+    Runnable,
+    Toolbox,
+    ToolCall,
+    tool,
+)
+from ziggurat.agents import AgentRequest
 from ziggurat.agents.as_tool import AgentTool
+from ziggurat.core import Service
 from ziggurat.core.event import difference
 from ziggurat.core.path import is_model_call
-from ziggurat.errors import JournalMismatch
+from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.events import Diverged
-from ziggurat.flows import flow, gather
+from ziggurat.flows import ask, flow, gather
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.messages import ToolResult
 from ziggurat.models import ScriptedModel
+from ziggurat.observe import Metrics
 from ziggurat.plans import plan_execute
 from ziggurat.runs.options import Live
 from ziggurat.runs.runs import runs_of
@@ -172,10 +190,12 @@ def _group(store: InMemoryStore, *replies: Any) -> Runnable[Any]:
     return group
 
 
-def _nested(store: InMemoryStore, *replies: Any) -> Runnable[Any]:
-    helper = Agent(ScriptedModel(always="Yes."), name="helper", description="Helps.")
+def _nested(
+    store: InMemoryStore, *replies: Any, says: str | Exception = "Yes.", middleware: Sequence[Middleware] = ()
+) -> Runnable[Any]:
+    helper = Agent(ScriptedModel(always=says), name="helper", description="Helps.")
     calls = [tool_call("helper", input=each) for each in "ab"]
-    return Agent(ScriptedModel(calls, "Done."), tools=[helper], name="outer", store=store)
+    return Agent(ScriptedModel(calls, "Done."), tools=[helper], name="outer", store=store, middleware=middleware)
 
 
 KINDS = {"plan": _goal, "group": _group, "nested": _nested}
@@ -195,3 +215,53 @@ async def test_a_record_that_was_cut_off_anywhere_is_replayed_up_to_there(kind: 
         run = await KINDS[kind](there).replay("r")
         known = min(len(run.messages), len(whole.messages))
         assert (run.stop, run.pending, run.messages[:known]) == (Cancelled(), (), whole.messages[:known]), cut
+
+
+class Seen(Middleware):
+    """Keeps what its hooks are called with."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
+        self.seen.append(request)
+
+    async def after_agent(self, run: AgentRun, ctx: Context) -> None:
+        self.seen.append(run)
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+        self.seen.append(request)
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> None:
+        self.seen.append(call)
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        self.seen.append(call)
+        return await tool(call, ctx)
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> None:
+        self.seen.append(result)
+
+
+@pytest.mark.parametrize("says", ["Yes.", ModelError("down")])
+async def test_hooks_and_metrics_hear_nothing_of_a_replay_wherever_its_record_ends(says: str | Exception) -> None:
+    made = _nested(InMemoryStore(), says=says)
+    await made.run("go", run_id="r")
+    entries = LocalJournal.load(await made.record("r")).entries
+    for cut in range(1, len(entries) + 1):
+        there, hooks, metrics = InMemoryStore(), Seen(), Metrics()
+        await runs_of(there).plant("r", made.name, entries[:cut])
+        await _nested(there, says=says, middleware=[hooks, metrics]).replay("r")
+        assert (hooks.seen, metrics.snapshot()["tools"]) == ([], {}), cut
+
+
+@pytest.mark.parametrize("hook", ["before_agent", "after_agent"])
+async def test_a_hook_that_waits_is_found_by_a_replay(hook: str) -> None:
+    async def asks(self: Middleware, value: object, ctx: Context) -> None:
+        await ask("Go on?")
+
+    asking: type[Middleware] = type("Asking", (Middleware,), {hook: asks})
+    agent = Agent(ScriptedModel("Done."), middleware=[asking()], store="memory:")
+    run = await agent.run("go", run_id="r")
+    assert [item.path for item in run.pending] == [f"agent/Asking.{hook}/ask"]
+    assert (await agent.run("go", run_id="r")).pending == (await agent.replay("r")).pending == run.pending

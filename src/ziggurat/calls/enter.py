@@ -20,10 +20,9 @@ from ziggurat.core.path import REUSED, parent_of
 from ziggurat.core.tasks import contained
 from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages import events
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages import events, middleware
+from ziggurat.messages.agent import AgentRequest, AgentRun, refuse
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.middleware import AnswerIn, answer_in_text
 from ziggurat.tools import guarded_call
 from ziggurat.tools.permissions import GRANTS
 
@@ -47,7 +46,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     read: Callable[[AgentRun], AgentRun] | None = None
     keep: Callable[[AgentRun], AgentRun] | None = None
     chain: hooks.HookChain | None = None
-    parse: AnswerIn = answer_in_text
+    parse: middleware.AnswerIn = middleware.answer_in_text
     debug: bool = False
 
 
@@ -103,8 +102,8 @@ async def enter(
         if record is not None and record.result is not None:
             return _replayed(run, record, record.result, parts, ctx, chain)
         run = frame.counted(run, ctx)
-        for middleware in reversed(chain.hooks["after_agent"]):
-            run = frame.counted(await hooks.hooked(middleware, "after_agent", run, ctx), ctx)
+        if chain.hooks["after_agent"]:
+            run = await _apply_after_agent(run, ctx, chain)
         if journal.reopened:
             run = frame.counted(run, ctx, tries_before=True)
         kept = run if parts.keep is None or run._output is None else parts.keep(run)
@@ -210,8 +209,9 @@ async def _apply_before_agent(
     parts: AgentParts, record: entries.Record | None, request: AgentRequest, ctx: Context, chain: hooks.HookChain
 ) -> AgentRequest:
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
+    journal = journal_of(ctx)
     if record is not None and record.entered is not None:
-        entered, frame, journal = record.entered, ctx.scope[agent_call.AGENT_CALL], journal_of(ctx)
+        entered, frame = record.entered, ctx.scope[agent_call.AGENT_CALL]
         journal.skip(ctx, entered)
         await report_changes(parts, entered, ctx)
         if journal.replaying:
@@ -221,9 +221,18 @@ async def _apply_before_agent(
         else:  # it may have waited while others worked
             frame.begin(ctx, journal.watch.elapsed, journal.durations.of(ctx.path))
         return as_type(entered.request, AgentRequest)
-    for middleware in chain.hooks["before_agent"]:
-        request = await hooks.hooked(middleware, "before_agent", request, ctx)
-    return request
+    if journal.replaying:
+        refuse(parts.name, ctx, journal)
+    return await hooks.run_hooks(chain, "before_agent", request, ctx)
+
+
+async def _apply_after_agent(run: AgentRun, ctx: Context, chain: hooks.HookChain) -> AgentRun:
+    frame, journal = ctx.scope[agent_call.AGENT_CALL], journal_of(ctx)
+    if journal.replaying:
+        refuse(frame.agent, ctx, journal)
+    for each in reversed(chain.hooks["after_agent"]):
+        run = frame.counted(await hooks.hooked(each, "after_agent", run, ctx), ctx)
+    return run
 
 
 async def _recorded_run(

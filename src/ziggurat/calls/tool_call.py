@@ -43,7 +43,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if ctx.listens(events.ToolStarted):
         await ctx.emit(events.ToolStarted(ctx.path, call))
     entry = box.entries.get(call.name)
-    if journal.refusing and not _is_replayed(entry, ctx):
+    if journal.refusing:
+        await _replay_agents(entry, call, record, ctx)
         refuse(call.name, ctx, journal)
     try:
         if entry is None:
@@ -86,10 +87,20 @@ async def _recorded_result(record: entries.Record, call: ToolCall, ctx: Context)
     return result if result.id == call.id else replace(result, id=call.id)
 
 
-def _is_replayed(entry: ToolEntry | None, ctx: Context) -> bool:
-    """Return whether a call is that of an agent that was entered: a replay runs it from the record of its calls."""
+async def _replay_agents(entry: ToolEntry | None, call: ToolCall, record: entries.Record | None, ctx: Context) -> None:
+    """Replay the agents that a call without a recorded result has entered, to where they broke off."""
     journal = journal_of(ctx)
-    return journal.replaying and entry is not None and entry.composite and journal.index.is_entered(ctx.path)
+    if not journal.replaying or entry is None or not entry.composite or not journal.index.is_entered(ctx.path):
+        return
+    try:
+        intent = None if record is None else record.intent
+        frozen = entry.normalize(call) if intent is None else as_type(intent.request, ToolCall)
+        approved = guarded_call.Frozen(frozen, entry.spec.effect, ctx.path)
+        await entry.service(frozen, ctx.within(guarded_call.APPROVED_CALL, approved))
+    except errors.JournalError:
+        raise
+    except Exception:  # noqa: BLE001 - as they failed when this was recorded
+        return
 
 
 def _missing(
