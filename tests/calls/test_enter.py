@@ -1,6 +1,8 @@
 """Entering an agent: hooks, the record, what is inherited, and what a `wrap_agent` may do with the agent."""
 
 import asyncio
+from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,17 +13,19 @@ from tests.hard_cases.support import ByTurn
 from tests.samples import rows
 from tests.stores.places import new_store
 from tests.stores.records import journal_of
-from ziggurat import AgentRun, Approve, Middleware, ModelRequest, ModelResponse, Usage, tool, user
-from ziggurat.agents import Agent, AgentRequest, Environment
+from ziggurat import AgentRun, Approve, Image, Middleware, ModelRequest, ModelResponse, Usage, tool, user
+from ziggurat.agents import Agent, AgentRequest, Answer, Decisions, Environment
 from ziggurat.calls.enter import enter
 from ziggurat.core import Context, Scope, Service, root
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.errors import ConfigurationError, JournalMismatch, ModelError, Timeout
 from ziggurat.events import AgentEnded, AgentStarted, Diverged, Event, MiddlewareCompleted, MiddlewareStarted
+from ziggurat.flows import Flow, ask, flow
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Entered, Result
 from ziggurat.layers import retry
 from ziggurat.messages import Message, Transcript, assistant, stops, tool_call
+from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, run_until_idle
@@ -172,6 +176,75 @@ async def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None
     assert (await later.resume("r", decisions, listeners=[heard.append])).text == "all"
     diverged = [event for event in heard if isinstance(event, Diverged)]
     assert [(event.path, event.what, event.asked) for event in diverged] == [("agent", "instructions", "Now be brief.")]
+
+
+def _paying(store: InMemoryStore, prompt: str, waits: bool, middleware: Sequence[Middleware] = ()) -> Flow[Any, str]:
+    """Return a flow that waits in its agent, or after that."""
+
+    @tool(approval=True)
+    async def sign() -> str:
+        return "signed"
+
+    model = ByTurn(tool_call("sign"), "paid") if waits else ScriptedModel(always="paid")
+    ann = Agent(model, tools=[sign], name="ann", middleware=middleware)
+
+    @flow(store=store)
+    async def pay() -> str:
+        return (await ann.run(prompt)).text + ("" if waits else await ask("Really?"))
+
+    return pay
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_another_prompt_of_an_agent_in_a_flow_is_told_or_refused(waits: bool) -> None:
+    store, heard = InMemoryStore(), list[Event]()
+    run = await _paying(store, "Pay Ada 5", waits).run(run_id="r")
+    decisions: Decisions = {item.id: Approve() if waits else Answer("") for item in run.pending}
+    changed = _paying(elsewhere(store, "r"), "Pay Bob 5000", waits)
+    with pytest.raises(JournalMismatch, match=r"(?s)pay/ann.*Ada 5.*Bob 5000"):
+        await changed.resume("r", decisions, strict=True)
+    with pytest.raises(JournalMismatch, match=r"(?s)pay/ann.*Ada 5.*Bob 5000"):
+        await changed.replay("r")
+    run = await changed.resume("r", decisions, listeners=[heard.append])
+    told = [(event.path, event.recorded, event.asked) for event in heard if isinstance(event, Diverged)]
+    assert (run.text, told) == ("paid", [("pay/ann", "Pay Ada 5", "Pay Bob 5000")])
+
+
+class Numbered(Middleware):
+    """Gives each request a number that no other one has."""
+
+    numbers = count()
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
+        return AgentRequest((user(f"{next(self.numbers)}: {request.messages[0].text}"),))
+
+
+@pytest.mark.parametrize("middleware", [Redaction(), Numbered()])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_request_that_hooks_have_changed_is_no_other_one(waits: bool, middleware: Middleware) -> None:
+    store = InMemoryStore()
+    run = await _paying(store, "Pay ada@example.org", waits, [middleware]).run(run_id="r")
+    decisions: Decisions = {item.id: Approve() if waits else Answer("") for item in run.pending}
+    again = _paying(elsewhere(store, "r"), "Pay ada@example.org", waits, [middleware])
+    assert (await again.resume("r", decisions, strict=True)).text == "paid"
+    assert (await again.replay("r")).text == "paid"
+
+
+async def test_a_picture_in_a_prompt_is_compared() -> None:
+    def shows(picture: bytes) -> Flow[Any, str]:
+        ann = Agent(ScriptedModel(always="seen"), name="ann")
+
+        @flow(store=store)
+        async def show() -> str:
+            return (await ann.run([Image(picture, "image/png")])).text
+
+        return show
+
+    store = InMemoryStore()
+    await shows(b"one").run(run_id="r")
+    assert (await shows(b"one").replay("r")).text == "seen"
+    with pytest.raises(JournalMismatch, match="show/ann"):
+        await shows(b"two").replay("r")
 
 
 def test_entries_of_agents() -> None:

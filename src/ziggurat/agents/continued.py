@@ -54,7 +54,7 @@ def _of_this_run(agent: AgentService, caller: str, step: int, place: str, ctx: C
     pattern = re.compile(rf"{re.escape(caller)}/step-(\d+)/tool-(\d+):{re.escape(place)}")
     calls = [(int(found[1]), int(found[2]), found[0]) for found in map(pattern.fullmatch, journal.paths()) if found]
     for number, _, path in sorted(calls):
-        run = recorded_answer(agent, path, journal) if number < step else None
+        run = recorded_answer(agent, journal.find(path)) if number < step else None
         if run is not None:
             yield from run.messages
 

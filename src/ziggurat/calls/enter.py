@@ -19,10 +19,11 @@ from ziggurat.core.failures import mistake_in
 from ziggurat.core.path import REUSED, parent_of
 from ziggurat.core.tasks import contained
 from ziggurat.journal import entries
-from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import events, middleware
 from ziggurat.messages.agent import AgentRequest, AgentRun, refuse
 from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.recorded import first_difference
 from ziggurat.tools import guarded_call
 from ziggurat.tools.permissions import GRANTS
 
@@ -95,7 +96,7 @@ async def enter(
         try:
             run = await wrapped(request, ctx)
         except NotRecorded:  # by one of several alternatives that was given up, such as when another had answered
-            if wrapped is agent or record is None or record.result is None or not _had_alternatives(ctx.path, journal):
+            if wrapped is agent or record is None or record.result is None or not _had_alternatives(ctx):
                 raise
             return await _answer(record.result, parts, request, ctx)
         service.must_be(run, AgentRun, parts.name, ctx)
@@ -117,16 +118,21 @@ async def enter(
     return run
 
 
-def _check_input(parts: AgentParts, entered: entries.Entered, request: AgentRequest, ctx: Context) -> None:
-    """Raise if a flow that another one calls was entered with another input, which no hook has changed since."""
-    journal, setup = journal_of(ctx), as_type(entered.setup, dict[str, str])
+async def _compare_request(parts: AgentParts, entered: entries.Entered, request: AgentRequest, ctx: Context) -> None:
+    """Report another request than an agent was entered with, which no hook has changed since; refuse that of a flow."""
+    journal, recorded = journal_of(ctx), as_type(entered.request, AgentRequest)
     chains = (ctx.scope.get(hooks.MIDDLEWARE) or hooks.NO_CHAIN, parts.chain or hooks.NO_CHAIN)
-    if "flow" not in setup or journal.mode == "replay" or any(chain.hooks["before_agent"] for chain in chains):
+    live = journal.mode == "replay" and not journal.replaying  # models or tools, whose answers may be others
+    if recorded == request or live or any(chain.hooks["before_agent"] for chain in chains):
         return
-    screened = journal.screened(entries.Entered(ctx.path, parts.name, request))
-    before, now = (as_type(each.request, AgentRequest).fingerprint() for each in (entered, screened))
-    if before != now:
+    hooks.screened(journal, chains[1], ctx.path)
+    screened = (journal.screened(entries.Entered(ctx.path, parts.name, each)) for each in (recorded, request))
+    before, now = (as_type(each.request, AgentRequest) for each in screened)
+    if before.fingerprint() == now.fingerprint():
+        return
+    if "flow" in as_type(entered.setup, dict[str, str]) and not journal.replaying:
         raise journal.refuse(f"{ctx.path}: the flow has begun with another input: resume with the code as it was")
+    await _report(ctx, *first_difference(before.messages, now.messages))
 
 
 def _wrapped(agent: AgentService, ctx: Context, chain: hooks.HookChain, *, gated: bool) -> AgentService:
@@ -240,7 +246,7 @@ async def _recorded_run(
 ) -> AgentRun | None:
     journal = journal_of(ctx)
     if record.entered is not None and parent_of(ctx.path):
-        _check_input(parts, record.entered, request, ctx)
+        await _compare_request(parts, record.entered, request, ctx)
     outcome = record.answer()
     failed = isinstance(outcome, entries.Failure)
     # A replay runs the loop again, to find differences; one that was answered from a cache has none to go through, and
@@ -265,12 +271,12 @@ async def _answer(outcome: entries.Outcome, parts: AgentParts, request: AgentReq
     return run
 
 
-def _had_alternatives(path: str, journal: LocalJournal) -> bool:
-    return any(isinstance(entry, entries.Entered) and parent_of(entry.path) == path for entry in journal.entries)
+def _had_alternatives(ctx: Context) -> bool:
+    entered = (entry.path for entry in journal_of(ctx).entries if isinstance(entry, entries.Entered))
+    return any(parent_of(path) == ctx.path for path in entered)
 
 
-def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> AgentRun | None:
-    record = journal.find(path)
+def recorded_answer(agent: AgentService, record: entries.Record | None) -> AgentRun | None:
     result = None if record is None else record.result
     parts = parts_of(agent)
     return None if result is None else _read_run(result, as_type(result.value, AgentRun), parts)
@@ -355,6 +361,10 @@ async def report_changes(parts: AgentParts, entered: entries.Entered, ctx: Conte
     screened = journal.screened(entries.Entered(ctx.path, parts.name, None, parts.setup()))
     after = as_type(screened.setup, dict[str, str])
     for what in before | after:
-        diverged = journal.diverged(ctx.path, what, before.get(what, ""), after.get(what, ""))
-        if diverged is not None and ctx.listens(type(diverged)):
-            await ctx.emit(diverged)
+        await _report(ctx, what, before.get(what, ""), after.get(what, ""))
+
+
+async def _report(ctx: Context, what: str, recorded: str, current: str) -> None:
+    diverged = journal_of(ctx).diverged(ctx.path, what, recorded, current)
+    if diverged is not None and ctx.listens(type(diverged)):
+        await ctx.emit(diverged)

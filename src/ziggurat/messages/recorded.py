@@ -7,7 +7,7 @@ from itertools import pairwise, zip_longest
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ziggurat.core.codec import as_type, encode
+from ziggurat.core.codec import as_type, digest, encode
 from ziggurat.core.path import is_question, is_tool_call, name_at, parent_of, step_of, upwards
 from ziggurat.journal.entries import Entered, Intent, JournalEntry, Pending, Result
 from ziggurat.journal.journal import LocalJournal
@@ -139,7 +139,10 @@ def first_difference(recorded: Sequence[Message], current: Iterable[Message]) ->
     at = next((at for at, (was, now) in enumerate(pairs) if encode(was) != encode(now)), 0)
     was, now = pairs[at]
     role = (now or was).role  # at least one of them exists
-    return f"message {at + 1} of the question ({role})", shown(was), shown(now)
+    texts = shown(was), shown(now)
+    if texts[0] == texts[1]:  # such as of two pictures
+        texts = digest(was), digest(now)
+    return f"message {at + 1} of the question ({role})", *texts
 
 
 def shown(message: Message | None) -> str:

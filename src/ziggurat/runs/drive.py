@@ -114,7 +114,7 @@ async def _end_cancelled(
     error: asyncio.CancelledError, run: AgentRun | None, agent: enter.AgentService, name: str, opening: Opening
 ) -> AgentRun:
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
-        answer = run or enter.recorded_answer(agent, opening.path, opening.journal)
+        answer = run or enter.recorded_answer(agent, opening.journal.find(opening.path))
         failure = error.__cause__ if error.__cause__ and opening.journal.is_known(error.__cause__) else None
         run = answer or _stopped_run(failure or error, name, opening)
         if failure is not None:
