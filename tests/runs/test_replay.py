@@ -20,14 +20,14 @@ from ziggurat import (
     ToolCall,
     tool,
 )
-from ziggurat.agents import AgentRequest
+from ziggurat.agents import AgentRequest, Answer
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.core import Service
 from ziggurat.core.event import difference
 from ziggurat.core.path import is_model_call
 from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.events import Diverged
-from ziggurat.flows import ask, flow, gather
+from ziggurat.flows import ask, flow, gather, step
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import ToolResult
 from ziggurat.models import ScriptedModel
@@ -265,3 +265,23 @@ async def test_a_hook_that_waits_is_found_by_a_replay(hook: str) -> None:
     run = await agent.run("go", run_id="r")
     assert [item.path for item in run.pending] == [f"agent/Asking.{hook}/ask"]
     assert (await agent.run("go", run_id="r")).pending == (await agent.replay("r")).pending == run.pending
+
+
+async def test_calls_of_a_hook_after_a_flow_are_no_calls_that_the_flow_has_left_out() -> None:
+    class Asks(Middleware):
+        async def after_agent(self, run: AgentRun, ctx: Context) -> None:
+            await noted("after")
+            await ask("Done?")
+
+    @step
+    async def noted(what: str) -> str:
+        return what
+
+    @flow(store=InMemoryStore(), middleware=[Asks()])
+    async def order() -> str:
+        return await noted("within")
+
+    run = await order.run(run_id="r")
+    assert (await order.replay("r")).pending == run.pending
+    run = await order.resume("r", {run.pending[0].id: Answer("yes")})
+    assert (run.output, (await order.replay("r")).output) == ("within", "within")

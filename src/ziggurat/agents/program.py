@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ziggurat.calls.agent_call import check_left, program_at
+from ziggurat.calls.hooks import places_after
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, Suspend
@@ -94,8 +95,9 @@ def _refuse(ctx: Context, journal: LocalJournal, fits: Callable[[str, list[str]]
 
 async def _report_unused(ctx: Context, journal: LocalJournal) -> None:
     """Report the first recorded call of a resumed program that it did not make this time."""
+    later = places_after(ctx)
     for path in journal.paths():
-        if path == ctx.path or not is_beneath(path, ctx.path):
+        if path == ctx.path or not is_beneath(path, ctx.path) or any(is_beneath(path, each) for each in later):
             continue
         record = journal.find(path)
         if record is not None and record.outcomes and not record.counted:

@@ -72,6 +72,13 @@ def chained(ctx: Context, chain: HookChain) -> Context:
     return ctx.within(MIDDLEWARE, outer.plus(chain.middlewares) if outer else chain)
 
 
+def places_after(ctx: Context) -> list[str]:
+    """Return the paths of the hooks of an agent that go on after its loop or its program has ended."""
+    chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
+    names = [f"{each.name}.{hook}" for hook in ("wrap_agent", "after_agent") for each in chain.hooks[hook]]
+    return [ctx.at(escaped(name)).path for name in names]
+
+
 def screened(journal: LocalJournal, chain: HookChain, path: str) -> None:
     """Apply `on_record` of a chain's middlewares to all entries recorded at and below `path`."""
     for middleware in chain.hooks["on_record"]:
