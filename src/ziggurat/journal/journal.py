@@ -66,7 +66,7 @@ class LocalJournal(RunRecord):
         super().__init__(clock)
         self.mode = mode
         self.replaying: bool = mode == "replay"
-        self.refusing = self.replaying
+        self.refusing: bool = self.replaying
         self.strict: bool = strict or mode == "replay"
         self.mismatch: errors.JournalMismatch | None = None  # of code that does not fit the record
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work

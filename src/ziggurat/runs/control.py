@@ -174,8 +174,8 @@ class RunControl:
         self.arriving: set[asyncio.Future[bool]] = set()  # what is being posted, and the run takes in before it ends
         self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled: bool = False
-        self.stopped = False  # whether what was posted has cancelled it
-        self.withdrawn = False  # whether it stops, when its task is cancelled, as if its process had ended
+        self.stopped: bool = False  # whether what was posted has cancelled it
+        self.withdrawn: bool = False  # whether it stops, when its task is cancelled, as if its process had ended
         self.broadcast: EventBroadcast | None = None
         self.whole: list[tuple[tuple[Message, ...], ...]] = []  # messages as they are posted from here, and as they are
         self.readers: list[Unread] = []  # those that follow the run since before it was opened
