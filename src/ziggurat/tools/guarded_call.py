@@ -5,6 +5,7 @@ cancellation and `Suspend` pass through. A tool that ignores cancellation is aba
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -208,9 +209,13 @@ async def run_bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: f
     watch = ctx.watch or Stopwatch(ctx.clock)
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
-    task = loop.create_task(_ringing(work, ended))
+    if sys.version_info >= (3, 12):  # it begins before this returns
+        task = asyncio.eager_task_factory(loop, _ringing(work, ended))
+    else:
+        task = loop.create_task(_ringing(work, ended))
     try:
-        await asyncio.sleep(0)  # the turn of the event loop in which it begins, and ends if it never waits
+        if sys.version_info < (3, 12):
+            await asyncio.sleep(0)  # the turn of the event loop in which it begins, and ends if it never waits
         if not task.done():
             await _wait_until_done(ended, watch, seconds)
     except asyncio.CancelledError:
