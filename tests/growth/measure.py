@@ -40,8 +40,6 @@ class Case(Struct, frozen=True):
         reach: The size that is measured at least, however long it takes.
         most: The limit on size.
         span: The least factor between the two sizes.
-        beside: A function that is known to be linear in the same input. For inputs that caches do not hold, its time
-            shows what they cost on this machine: only what is slower by more counts.
     """
 
     name: str
@@ -52,7 +50,6 @@ class Case(Struct, frozen=True):
     reach: int = 0
     most: int = 1_000_000
     span: int = 16
-    beside: Callable[[Any], object] | None = None
 
     def __str__(self) -> str:
         return f"{self.name} ({self.shape})"
@@ -67,20 +64,15 @@ class _Times:
     def __init__(self, case: Case, size: int, seconds: float) -> None:
         self.case = case
         self.run = {size: seconds}
-        self.beside: dict[int, float] = {}
 
     def measure(self, sizes: Iterable[int]) -> None:
         for size in sizes:
-            value = self.case.make(size)
-            self.run[size] = min(self.run.get(size, math.inf), _seconds(self.case.run, value))
-            if self.case.beside is not None:
-                self.beside[size] = min(self.beside.get(size, math.inf), _seconds(self.case.beside, value))
+            seconds = _seconds(self.case.run, self.case.make(size))
+            self.run[size] = min(self.run.get(size, math.inf), seconds)
 
     def factor(self, small: int, large: int) -> float:
         """Return the factor for four times the size."""
         slower = self.run[large] / max(self.run[small], 1e-6)
-        if large in self.beside and small in self.beside:
-            slower /= max(1.0, self.beside[large] / max(self.beside[small], 1e-6) * small / large)
         return float(max(1.0, slower) ** (math.log(4) / math.log(large / small)))
 
 

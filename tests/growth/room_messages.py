@@ -1,7 +1,6 @@
 """The readers, validators, folds and renderers of `messages`, `core` and `stores`."""
 
 import asyncio
-import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -47,15 +46,7 @@ def over(name: str, run: Any, shapes: Iterable[str], **limits: Any) -> list[Case
     return [Case(name, shape, SHAPES[shape], run, **limits) for shape in shapes]
 
 
-def _sorted(value: Any) -> object:
-    """Write JSON, from text or decoded values, with sorted keys, as the standard library does."""
-    try:
-        return json.dumps(json.loads(value) if isinstance(value, str) else value, sort_keys=True)
-    except RecursionError:  # such a text is refused by its readers, too
-        return None
-
-
-LARGE: dict[str, Any] = {"least": 64_000, "most": 1_000_000, "beside": _sorted}
+LARGE: dict[str, Any] = {"least": 64_000, "most": 1_000_000}
 """Sizes of values that no cache holds, and whose keys are sorted in the way for large ones."""
 
 
