@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         ModelEnded as ModelEnded,
         ModelStarted as ModelStarted,
         NodeChanged as NodeChanged,
-        NodeStatus as NodeStatus,
         Steered as Steered,
         StepEnded as StepEnded,
         StepStarted as StepStarted,
@@ -52,11 +51,9 @@ if TYPE_CHECKING:
     )
     from ziggurat.messages.message import (
         Fold as Fold,
-        PartDelta as PartDelta,
         TextDelta as TextDelta,
         ThinkingDelta as ThinkingDelta,
         ToolCallDelta as ToolCallDelta,
     )
-    from ziggurat.runs.control import SubscribedItem as SubscribedItem
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

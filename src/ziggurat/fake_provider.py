@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.testing.server.loopback import ReceivedRequest as ReceivedRequest
     from ziggurat.testing.server.provider import FakeProvider as FakeProvider
     from ziggurat.testing.server.quirk import Quirk as Quirk, cut as cut, stall as stall, status as status
 else:  # type checkers would accept any name of a module with __getattr__

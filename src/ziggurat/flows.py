@@ -7,12 +7,11 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.agents.continue_as_new import continue_as_new as continue_as_new
     from ziggurat.agents.flow import Flow as Flow, flow as flow
-    from ziggurat.agents.recurrence import Every as Every, cron as cron, due_ticks as due_ticks, every as every
+    from ziggurat.agents.recurrence import cron as cron, due_ticks as due_ticks, every as every
     from ziggurat.agents.schedule import schedule as schedule
     from ziggurat.calls.awaited import ask as ask, event as event, sleep as sleep
     from ziggurat.calls.gather import first as first, gather as gather, quorum as quorum, settled as settled
-    from ziggurat.calls.step import Arguments as Arguments, Step as Step, step as step
+    from ziggurat.calls.step import step as step
     from ziggurat.runs.sending import send as send
-    from ziggurat.tools.decisions import Question as Question
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.stores.places import reopened
 from ziggurat import Agent, AgentRun, Event, Message
-from ziggurat.core import SYSTEM_CLOCK, Clock
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.path import is_beneath
 from ziggurat.events import Delta, Dropped, Fold
 from ziggurat.models import ScriptedModel

@@ -9,9 +9,10 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import QUEUES, stores
 from ziggurat import Agent, Context, tool
-from ziggurat.events import Skipped, SubscribedItem, ToolDelta
+from ziggurat.events import Skipped, ToolDelta
 from ziggurat.journal import Store
 from ziggurat.models import ScriptedModel
+from ziggurat.runs.control import SubscribedItem
 from ziggurat.tools import tool_call
 
 

@@ -28,7 +28,8 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.core import CLOCK, Scope, root
+from ziggurat.core import CLOCK, root
+from ziggurat.core.context import Scope
 from ziggurat.errors import ModelError
 from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore, DedupeStore, cache, dedupe, fallback, hedge, pipeline, retry, steer, timeout

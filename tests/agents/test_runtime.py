@@ -20,11 +20,12 @@ from ziggurat import (
     ModelResponse,
     tool,
 )
+from ziggurat.agents.memory import WorkingValues
 from ziggurat.agents.memory.showing import VALUES
 from ziggurat.errors import RunNotFound
 from ziggurat.knowledge import KnowledgeGraph
 from ziggurat.layers import Gate, retry
-from ziggurat.memory import AgentMemory, Remembering, WorkingMemory, WorkingValues, open_memory
+from ziggurat.memory import AgentMemory, Remembering, WorkingMemory, open_memory
 from ziggurat.messages import assistant
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.stops import status_of

@@ -12,7 +12,8 @@ import pytest
 from tests.samples import amount
 from tests.stores.places import new_store, reopened, used
 from ziggurat import Agent, ConfigurationError
-from ziggurat.agents import Environment, Worker
+from ziggurat.agents import Environment
+from ziggurat.agents.worker import Worker
 from ziggurat.errors import CallerError, StoreError, StoreUnavailable
 from ziggurat.flows import due_ticks, every, flow, schedule, step
 from ziggurat.journal import LogInfo, Row

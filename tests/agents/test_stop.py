@@ -30,20 +30,11 @@ from ziggurat import (
     tool,
     until_tool_called,
 )
-from ziggurat.agents import (
-    Environment,
-    Output,
-    Policy,
-    all_of,
-    any_of,
-    max_steps,
-    max_tool_calls,
-    until_no_tool_calls,
-)
-from ziggurat.agents.stop import Advice, BasePolicy, Progress
+from ziggurat.agents import Environment, Output, all_of, any_of, max_steps, max_tool_calls, until_no_tool_calls
+from ziggurat.agents.stop import Advice, BasePolicy, Policy, Progress
 from ziggurat.errors import LimitExceeded, ModelError, ServiceError
-from ziggurat.messages import FinishReason, assistant, stops
-from ziggurat.messages.model import OutputMode
+from ziggurat.messages import assistant, stops
+from ziggurat.messages.model import FinishReason, OutputMode
 from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call

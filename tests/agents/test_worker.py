@@ -13,7 +13,8 @@ from tests.stores.places import QUEUES, Place
 from tests.stores.server import schema
 from tests.stores.test_conformance import STORES as CLOCKED
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, Message, tool
-from ziggurat.agents import Answer, Environment, Worker
+from ziggurat.agents import Answer, Environment
+from ziggurat.agents.worker import Worker
 from ziggurat.errors import RunExists, StoreError, StoreUnavailable
 from ziggurat.flows import ask, event, flow, gather, sleep
 from ziggurat.journal import LocalJournal, Store

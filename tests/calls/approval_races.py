@@ -30,8 +30,8 @@ from ziggurat import (
 )
 from ziggurat.agents import Decision, PendingItem
 from ziggurat.calls.tool_call import call_tools
-from ziggurat.core import Scope, Service
-from ziggurat.core.context import JOURNAL, RUN_ID
+from ziggurat.core import Service
+from ziggurat.core.context import JOURNAL, RUN_ID, Scope
 from ziggurat.core.service import Fact
 from ziggurat.errors import JournalError
 from ziggurat.journal import LocalJournal

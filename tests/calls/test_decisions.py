@@ -26,9 +26,8 @@ from ziggurat import (
 )
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
 from ziggurat.calls.tool_call import act
-from ziggurat.core import Scope
 from ziggurat.core.codec import encode
-from ziggurat.core.context import JOURNAL
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.errors import AlreadyDecided, InvalidArguments
 from ziggurat.flows import ask
 from ziggurat.journal import LocalJournal

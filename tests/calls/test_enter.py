@@ -14,10 +14,10 @@ from tests.samples import rows
 from tests.stores.places import new_store
 from tests.stores.records import journal_of
 from ziggurat import AgentRun, Approve, Image, Middleware, ModelRequest, ModelResponse, Usage, tool, user
-from ziggurat.agents import Agent, AgentRequest, Answer, Decisions, Environment
+from ziggurat.agents import Agent, AgentRequest, Answer, Environment
 from ziggurat.calls.enter import enter
-from ziggurat.core import Context, Scope, Service, root
-from ziggurat.core.context import JOURNAL, RUN_ID
+from ziggurat.core import Context, Service, root
+from ziggurat.core.context import JOURNAL, RUN_ID, Scope
 from ziggurat.errors import ConfigurationError, JournalMismatch, ModelError, Timeout
 from ziggurat.events import AgentEnded, AgentStarted, Diverged, Event, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.flows import Flow, ask, flow
@@ -25,6 +25,7 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Entered, Result
 from ziggurat.layers import retry
 from ziggurat.messages import Message, Transcript, assistant, stops, tool_call
+from ziggurat.messages.agent import Decisions
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore

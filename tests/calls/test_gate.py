@@ -17,8 +17,8 @@ from ziggurat.agents import Approvals, Decision, PendingItem
 from ziggurat.calls.gate import ApprovedCall, Judgement, judge, pass_gate
 from ziggurat.calls.tool_call import act
 from ziggurat.calls.wait import item_of
-from ziggurat.core import CLOCK, Scope
-from ziggurat.core.context import JOURNAL
+from ziggurat.core import CLOCK
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.errors import ConfigurationError, Denied, JournalCorrupt, Suspend
 from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.journal import LocalJournal

@@ -21,7 +21,8 @@ from ziggurat.agents import AgentRun, Approve
 from ziggurat.errors import Denied, ServiceError, ToolError
 from ziggurat.flows import flow, settled
 from ziggurat.layers import fallback, retry, steer
-from ziggurat.messages import ModelRequest, ModelResponse, Part, Text, stops, tool_call
+from ziggurat.messages import ModelRequest, ModelResponse, Text, stops, tool_call
+from ziggurat.messages.message import Part
 from ziggurat.teams import background, debate, group_chat
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import Rule

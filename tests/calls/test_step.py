@@ -16,9 +16,10 @@ from tests.stores.places import PLACES, new_store
 from tests.wrong import wrong
 from ziggurat import AgentRun, ConfigurationError, Context, Event, ToolError
 from ziggurat.agents import Answer, runs_of
+from ziggurat.calls.step import Arguments
 from ziggurat.errors import JournalMismatch, NotRepeatable
 from ziggurat.events import Diverged
-from ziggurat.flows import Arguments, Flow, ask, flow, gather, step
+from ziggurat.flows import Flow, ask, flow, gather, step
 from ziggurat.journal.entries import Result
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import stops

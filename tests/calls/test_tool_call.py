@@ -26,8 +26,7 @@ from ziggurat import (
 )
 from ziggurat.agents import PendingItem
 from ziggurat.calls.tool_call import act
-from ziggurat.core import Scope
-from ziggurat.core.context import JOURNAL, RUN_ID
+from ziggurat.core.context import JOURNAL, RUN_ID, Scope
 from ziggurat.errors import JournalCorrupt, JournalError, JournalMismatch, NotRepeatable, Suspend, ToolError
 from ziggurat.events import Diverged, ToolEnded, ToolStarted
 from ziggurat.journal import LocalJournal

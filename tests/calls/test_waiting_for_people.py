@@ -17,7 +17,8 @@ from ziggurat.messages import stops, tool_call
 from ziggurat.messages.agent import decision_of
 from ziggurat.stores.records import read_record
 from ziggurat.testing import HandClock, ScriptedModel
-from ziggurat.tools import Approver, FunctionTool
+from ziggurat.tools import FunctionTool
+from ziggurat.tools.approval import Approver
 
 pytestmark = pytest.mark.usefixtures("place")
 

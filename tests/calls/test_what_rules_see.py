@@ -21,8 +21,8 @@ from ziggurat import Agent, Budget, Context, Message, Middleware, Modify, Text, 
 from ziggurat.agents import Environment, PendingItem
 from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.calls.tool_call import act
-from ziggurat.core import Scope, root
-from ziggurat.core.context import JOURNAL, RUN_ID
+from ziggurat.core import root
+from ziggurat.core.context import JOURNAL, RUN_ID, Scope
 from ziggurat.errors import ConfigurationError, Suspend
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Intent

@@ -11,7 +11,8 @@ from tests.cli.test_export import outcome_of
 from ziggurat import Agent
 from ziggurat.cli.agents import agent_of
 from ziggurat.cli.options import AgentOptions
-from ziggurat.memory import AgentMemory, LocalMemoryStore, import_memories, open_memory
+from ziggurat.memory import AgentMemory, import_memories, open_memory
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.models import PROVIDERS, FunctionModel
 
 

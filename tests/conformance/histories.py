@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from tests.conformance.corpora import TRAFFIC, needed, recordings
 from tests.conformance.requests import meaning, read, write
 from ziggurat import Message, ToolCall
-from ziggurat.messages import Part, Thinking, ValidationPolicy, Violation, validate
-from ziggurat.messages.message import is_proven
-from ziggurat.messages.validation import validate_rewrite
+from ziggurat.messages import Thinking, ValidationPolicy, validate
+from ziggurat.messages.message import Part, is_proven
+from ziggurat.messages.validation import Violation, validate_rewrite
 
 SENDABLE = ValidationPolicy.sendable()
 NO_CALL = ("ToolBeforeAssistant", "UnknownToolResponse")

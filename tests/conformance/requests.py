@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ziggurat import Image, Message, ModelRequest, Text, ToolResult, user
-from ziggurat.messages import File, Part, Transcript, assistant, system, tool_message
+from ziggurat.messages import File, Transcript, assistant, system, tool_message
+from ziggurat.messages.message import Part
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 
 Json = dict[str, Any]

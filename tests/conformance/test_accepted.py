@@ -18,7 +18,8 @@ from tests.conformance.requests import ROOMS
 from tests.samples import SEED, amount
 from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, Text, ToolCall, ToolResult, Usage, user
 from ziggurat.errors import ModelError
-from ziggurat.messages import OutputSchema, Transcript, assistant
+from ziggurat.messages import Transcript, assistant
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.fitting import Names
 from ziggurat.wires.types import ReplyHead

@@ -2,8 +2,8 @@ import asyncio
 import re
 import time
 
-from ziggurat.core import CLOCK, SYSTEM_CLOCK, Clock, root
-from ziggurat.core.clock import SystemClock, new_id
+from ziggurat.core import CLOCK, root
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock, SystemClock, new_id
 from ziggurat.core.context import IDS, RANDOM
 
 from .hand import HandClock

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from operator import itemgetter
 from weakref import ref
 
-from ziggurat.core import SYSTEM_CLOCK
+from ziggurat.core.clock import SYSTEM_CLOCK
 
 NUMBER = ContextVar("NUMBER", default=0)
 

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from tests.journal.calls import Answer
 from ziggurat import Timeout
 from ziggurat.core.codec import Raw, as_type, canonical, decode, digest, encode, error_to_json
-from ziggurat.core.errors import described, text_of
-from ziggurat.errors import ForeignError, InvalidArguments, JournalCorrupt, LimitExceeded
+from ziggurat.core.errors import ForeignError, described, text_of
+from ziggurat.errors import InvalidArguments, JournalCorrupt, LimitExceeded
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

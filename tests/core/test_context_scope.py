@@ -1,7 +1,7 @@
 import pytest
 
 from ziggurat import ConfigurationError, Key
-from ziggurat.core import Scope
+from ziggurat.core.context import Scope
 
 DATABASE = Key[str]("database")
 COUNT = Key[int]("count")

@@ -9,11 +9,13 @@ import ziggurat
 from tests.stores.mortal import MortalStore
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError
-from ziggurat.agents import Policy, max_steps
+from ziggurat.agents import max_steps
+from ziggurat.agents.stop import Policy
 from ziggurat.core.settings import implements
 from ziggurat.journal import Store
 from ziggurat.journal.store import SupportsChangeSignal, SupportsLogMarks
-from ziggurat.memory import LocalMemoryStore, MemoryStore
+from ziggurat.memory import MemoryStore
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore, connect
 

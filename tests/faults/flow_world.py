@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from tests.faults.world import POINTS, STEPS, Ledger, Reached, Verdict, World, nowhere
 from ziggurat import AgentRun, Context, Runnable
 from ziggurat.agents import Decision
-from ziggurat.core import SYSTEM_CLOCK, Clock
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.errors import NotRepeatable, RunNotFound
 from ziggurat.flows import ask, event, flow, gather, sleep, step
 from ziggurat.journal import Store

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from tests.faults.world import STEPS, World
 from ziggurat import Context, Event, Runnable
+from ziggurat.calls.step import Step
 from ziggurat.errors import NotRepeatable
 from ziggurat.events import NodeChanged
-from ziggurat.flows import Step, ask, flow, step
+from ziggurat.flows import ask, flow, step
 from ziggurat.journal import Store
 from ziggurat.plans import Graph, StateGraph, append
 

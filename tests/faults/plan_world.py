@@ -11,7 +11,8 @@ from ziggurat import Context, Runnable
 from ziggurat.errors import NotRepeatable
 from ziggurat.flows import ask, step
 from ziggurat.journal import Store
-from ziggurat.plans import Branch, Loop, Map, Node, Parallel, Sequence, Task, workflow
+from ziggurat.plans import Branch, Loop, Map, Parallel, Sequence, Task, workflow
+from ziggurat.plans.nodes import Node
 
 
 class PlanWorld(World):

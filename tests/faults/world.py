@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ziggurat import Agent, AgentRun, Approve, Context, Event, ModelRequest, ModelResponse, Runnable, Usage, tool
 from ziggurat.agents import Answer, Decision, DidNotHappen, Environment, Happened, PendingItem
-from ziggurat.core import SYSTEM_CLOCK, Clock
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.events import ModelEnded, ToolEnded
 from ziggurat.journal import Store
 from ziggurat.journal.entries import JournalEntry

@@ -14,13 +14,12 @@ from ziggurat.core.codec import Raw, as_error, canonical, check_depth, decode, d
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
 from ziggurat.core.visible import escaped_json, visible, visible_line
-from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.events import Fold, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import read_entry
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages import (
     Message,
-    Part,
     Thinking,
     Transcript,
     ValidationPolicy,
@@ -33,7 +32,7 @@ from ziggurat.messages import (
 )
 from ziggurat.messages.arguments import canonical as canonical_arguments, check_size, unique_object
 from ziggurat.messages.conversation import Conversation, without_repeats
-from ziggurat.messages.message import WholePart, deltas_of, fit, refolded
+from ziggurat.messages.message import Part, PartDelta, WholePart, deltas_of, fit, refolded
 from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.validation import validate_rewrite

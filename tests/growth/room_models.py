@@ -12,7 +12,7 @@ from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, o
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces
 from ziggurat import Message, ToolResult, user
 from ziggurat.core import root
-from ziggurat.events import PartDelta, TextDelta, ThinkingDelta
+from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory import MemoryRecord, TfIdf
 from ziggurat.memory.search import pieces as query_pieces
@@ -21,7 +21,7 @@ from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.messages.arguments import text_left_out
 from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.message import DeltaFilter
+from ziggurat.messages.message import DeltaFilter, PartDelta
 from ziggurat.messages.model import pack
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask

@@ -6,7 +6,7 @@ from typing import Any
 from tests.agents.support import elsewhere
 from ziggurat import AgentRun, Context, Message, ModelRequest, ModelResponse, ToolCall, ToolResult, Usage
 from ziggurat.agents import Environment, runs_of
-from ziggurat.core import SYSTEM_CLOCK, Clock
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages import assistant
 

@@ -15,9 +15,10 @@ from tests.stores.places import new_store
 from ziggurat import Agent, AgentRun, Context, Middleware, ModelRequest, ModelResponse, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.core.path import is_beneath
-from ziggurat.events import AgentEnded, Delta, Dropped, ModelEnded, PartDelta, TextDelta, ToolDelta, ToolEnded
+from ziggurat.events import AgentEnded, Delta, Dropped, ModelEnded, TextDelta, ToolDelta, ToolEnded
 from ziggurat.layers import fallback, hedge, retry
 from ziggurat.messages import assistant, stops, tool_call
+from ziggurat.messages.message import PartDelta
 from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply
 from ziggurat.testing import HandClock, assert_no_leaks
 

@@ -9,7 +9,7 @@ from tests.journal.calls import Answer, Calls, ask, asked, beneath, copied, resu
 from ziggurat import Context, Event
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER
-from ziggurat.errors import ForeignError
+from ziggurat.core.errors import ForeignError
 from ziggurat.events import Diverged
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, Result

@@ -12,9 +12,10 @@ from hypothesis import given, strategies as st
 from tests.layers.guarded import GONE, Guarded
 from tests.samples import sample
 from ziggurat import Context, stack
-from ziggurat.core import CLOCK, Clock, root
-from ziggurat.layers import CircuitBreaker, LocalBackend
-from ziggurat.layers.circuit_breaker import Circuit, circuit_breaker
+from ziggurat.core import CLOCK, root
+from ziggurat.core.clock import Clock
+from ziggurat.layers import CircuitBreaker
+from ziggurat.layers.circuit_breaker import Circuit, LocalBackend, circuit_breaker
 from ziggurat.testing import HandClock, assert_no_leaks
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from ziggurat.layers import DedupeStore
 from ziggurat.layers.cache import dedupe
 from ziggurat.layers.retry import timeout
 from ziggurat.messages import assistant
-from ziggurat.testing import HandClock, Responder, assert_no_leaks, run_until_idle
-from ziggurat.testing.expect import expect
+from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
+from ziggurat.testing.expect import Responder, expect
 
 R = TypeVar("R")
 

@@ -4,7 +4,8 @@ import pytest
 
 from tests.memory.making import DAY, context
 from ziggurat import ConfigurationError
-from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, decayed, half_life
+from ziggurat.memory import AgentMemory, EpisodicMemory, decayed, half_life
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.testing import HandClock
 
 

@@ -18,7 +18,6 @@ from ziggurat.memory import (
     CompressionPolicy,
     ConsolidationPolicy,
     EpisodicMemory,
-    LocalMemoryStore,
     MemoryRecord,
     MergeRequest,
     SemanticMemory,
@@ -28,6 +27,7 @@ from ziggurat.memory import (
 )
 from ziggurat.memory.merging import MergeReport, leased
 from ziggurat.memory.record import predecessors
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages import assistant
 from ziggurat.testing import HandClock
 

@@ -16,7 +16,6 @@ from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context
 from ziggurat.memory import (
     EpisodicMemory,
-    LocalMemoryStore,
     SemanticMemory,
     WorkingMemory,
     decayed,
@@ -28,6 +27,7 @@ from ziggurat.memory import (
 )
 from ziggurat.memory.scoring import Eviction
 from ziggurat.memory.search import Recalled
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock

@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 from tests.memory.making import DAY, context, embedder_of
 from tests.samples import amount
 from ziggurat import ConfigurationError
-from ziggurat.memory import LocalMemoryStore, LongTermMemory, SemanticMemory, audit
+from ziggurat.memory import LongTermMemory, SemanticMemory, audit
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.testing import HandClock
 
 

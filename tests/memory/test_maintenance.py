@@ -13,16 +13,10 @@ from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat import Budget, ConfigurationError, Context, ModelRequest, ModelResponse, Usage
 from ziggurat.errors import LeaseHeld, ModelError, StoreError
-from ziggurat.memory import (
-    CompressionPolicy,
-    ConsolidationPolicy,
-    LocalMemoryStore,
-    Maintenance,
-    MemoryRecord,
-    MemoryStore,
-)
+from ziggurat.memory import CompressionPolicy, ConsolidationPolicy, Maintenance, MemoryRecord, MemoryStore
 from ziggurat.memory.maintenance import Counters
 from ziggurat.memory.merging import leased
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages import assistant
 from ziggurat.testing import HandClock, run_until_idle
 

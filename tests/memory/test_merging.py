@@ -7,8 +7,9 @@ import pytest
 
 from tests.memory.making import context
 from ziggurat.errors import LeaseHeld, LeaseLost
-from ziggurat.memory import LocalMemoryStore, MemoryRecord
+from ziggurat.memory import MemoryRecord
 from ziggurat.memory.merging import leased
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.testing import HandClock
 
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from ziggurat.memory import LocalMemoryStore, MemoryRecord, Query
+from ziggurat.memory import MemoryRecord, Query
 from ziggurat.memory.search import relevance
 from ziggurat.memory.store import Hit
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages.model import pack
 
 cosines = st.floats(-1, 1)

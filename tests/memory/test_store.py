@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from ziggurat import ConfigurationError
-from ziggurat.memory import LocalMemoryStore, MemoryRecord, open_memory
-from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.memory import MemoryRecord, open_memory
+from ziggurat.memory.stores.sqlite import LocalMemoryStore, SqliteMemoryStore
 from ziggurat.stores import InMemoryStore, connect
 
 

@@ -20,7 +20,6 @@ from ziggurat.errors import StoreError
 from ziggurat.memory import (
     AgentMemory,
     EpisodicMemory,
-    LocalMemoryStore,
     MemoryRecord,
     MemoryStore,
     SemanticMemory,
@@ -30,7 +29,7 @@ from ziggurat.memory import (
 )
 from ziggurat.memory.merging import leased
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
-from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.memory.stores.sqlite import LocalMemoryStore, SqliteMemoryStore
 from ziggurat.memory.upkeep import Imported
 from ziggurat.testing import HandClock
 

@@ -7,7 +7,8 @@ import pytest
 from tests.memory.making import context
 from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context
-from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, LongTermMemory, SemanticMemory, WorkingMemory
+from ziggurat.memory import AgentMemory, EpisodicMemory, LongTermMemory, SemanticMemory, WorkingMemory
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock

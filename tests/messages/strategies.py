@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from ziggurat import Image, Message, Text, ToolCall, ToolResult, Usage
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ToolErrorKind
-from ziggurat.events import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages import Audio, File, Part, Thinking
+from ziggurat.events import TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages import Audio, File, Thinking
+from ziggurat.messages.message import Part, PartDelta
 
 words = st.text(max_size=8)
 some_text = st.text(min_size=1, max_size=8)

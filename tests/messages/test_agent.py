@@ -6,12 +6,12 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from ziggurat import AgentRequest, AgentRun, Approve, Deny, Modify, ToolResult, user
-from ziggurat.agents import AgentStep, Decision, PendingItem
+from ziggurat.agents import Decision, PendingItem
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, encode, plain
 from ziggurat.core.failures import Cause
 from ziggurat.messages import Thinking, Transcript, assistant, stops, system, tool_message
-from ziggurat.messages.agent import pending_of
+from ziggurat.messages.agent import AgentStep, pending_of
 from ziggurat.stops import Stop
 from ziggurat.tools import tool_call
 

@@ -9,13 +9,13 @@ from ziggurat.errors import JournalCorrupt
 from ziggurat.messages import (
     HandoffItem,
     MessageItem,
-    Role,
     RunItem,
     ToolCallItem,
     ToolOutputItem,
     filter_by_type,
     to_messages,
 )
+from ziggurat.messages.message import Role
 
 from .strategies import json_values, maybe, words
 

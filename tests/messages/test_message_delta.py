@@ -3,9 +3,9 @@ from hypothesis import given, strategies as st
 
 from ziggurat import Image, Message, Text, ToolCall
 from ziggurat.core.codec import decode, encode
-from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.events import Fold, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, ValidationPolicy, assistant, validate_all
-from ziggurat.messages.message import WholePart, deltas_of, fit, refolded
+from ziggurat.messages.message import PartDelta, WholePart, deltas_of, fit, refolded
 
 from .strategies import messages, pieces, replies
 

@@ -2,7 +2,8 @@ from hypothesis import given, strategies as st
 
 from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, ToolCall, Usage, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant
+from ziggurat.messages import ToolSpec, Transcript, assistant
+from ziggurat.messages.model import OutputSchema
 
 from .strategies import json_objects, maybe, messages, usages, words
 

@@ -9,18 +9,9 @@ from msgspec.structs import replace
 
 from tests.samples import amount
 from ziggurat import Message, Text, ToolCall, ToolResult, user
-from ziggurat.messages import (
-    Role,
-    Thinking,
-    ValidationPolicy,
-    Violation,
-    assistant,
-    system,
-    tool_message,
-    validate,
-    validate_all,
-)
-from ziggurat.messages.validation import ViolationCode, validate_rewrite
+from ziggurat.messages import Thinking, ValidationPolicy, assistant, system, tool_message, validate, validate_all
+from ziggurat.messages.message import Role
+from ziggurat.messages.validation import Violation, ViolationCode, validate_rewrite
 from ziggurat.testing import apply_violation, valid_conversation
 from ziggurat.testing.conversations import Damage
 

@@ -39,7 +39,8 @@ from ziggurat import (
     user,
 )
 from ziggurat.core.codec import encode
-from ziggurat.errors import ForeignError, ModelError, RunExists
+from ziggurat.core.errors import ForeignError
+from ziggurat.errors import ModelError, RunExists
 from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
 from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned, shared
 from ziggurat.layers.retry import retry

@@ -11,11 +11,14 @@ from msgspec import Struct
 from tests.provider import fragment
 from ziggurat import Agent, AgentRun, Event, Message, ModelResponse, ModelSettings, Text, ToolCall, ToolError, Usage
 from ziggurat.events import Delta, Fold, ModelEnded
-from ziggurat.fake_provider import FakeProvider, Quirk, ReceivedRequest
-from ziggurat.messages import FinishReason, Part, Thinking, assistant
+from ziggurat.fake_provider import FakeProvider, Quirk
+from ziggurat.messages import Thinking, assistant
+from ziggurat.messages.message import Part
+from ziggurat.messages.model import FinishReason
 from ziggurat.models import Model, ScriptedModel, resolve
 from ziggurat.models.http.providers import HttpModel
 from ziggurat.stops import Completed
+from ziggurat.testing.server.loopback import ReceivedRequest
 from ziggurat.tools import tool_call
 
 WIRES = ("openai", "openai-responses", "anthropic")

@@ -18,8 +18,9 @@ from ziggurat import Agent, Approvals, Approve, Budget, ConfigurationError, Even
 from ziggurat.agents import Environment
 from ziggurat.events import ModelEnded, ToolEnded
 from ziggurat.models import ScriptedModel
-from ziggurat.observe import CallStatistics, Metrics
+from ziggurat.observe import Metrics
 from ziggurat.observe.conventions import BUCKETS
+from ziggurat.observe.metrics import CallStatistics
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call

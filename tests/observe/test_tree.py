@@ -21,7 +21,7 @@ from ziggurat.messages import ToolCall
 from ziggurat.messages.model import Effect
 from ziggurat.messages.usage import sum_of
 from ziggurat.models import ScriptedModel
-from ziggurat.observe import RunTree, run_tree
+from ziggurat.observe.tree import RunTree, run_tree
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 

@@ -9,7 +9,8 @@ from ziggurat import Agent, Context, ModelRequest, ModelResponse, ToolError, Usa
 from ziggurat.core.context import AMBIENT
 from ziggurat.flows import Flow
 from ziggurat.messages import assistant
-from ziggurat.plans import Branch, Loop, Map, Node, Parallel, PlanResult, Sequence, Task, workflow
+from ziggurat.plans import Branch, Loop, Map, Parallel, PlanResult, Sequence, Task, workflow
+from ziggurat.plans.nodes import Node
 from ziggurat.plans.variables import fill, text_of_value
 
 WORK = ("function", "once", "tool", "agent", "fail")

@@ -15,7 +15,8 @@ from ziggurat.agents import Answer
 from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow, step
 from ziggurat.messages import stops
-from ziggurat.plans import END, START, Graph, append
+from ziggurat.plans import Graph, append
+from ziggurat.plans.graph_parts import END, START
 from ziggurat.stores import InMemoryStore
 
 

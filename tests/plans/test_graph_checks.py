@@ -12,7 +12,8 @@ from tests.plans.states import State, add, draw, noting
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
 from ziggurat.flows import step
-from ziggurat.plans import START, Graph, append, merge
+from ziggurat.plans import Graph, append, merge
+from ziggurat.plans.graph_parts import START
 from ziggurat.plans.state import Reducer, StateType
 
 

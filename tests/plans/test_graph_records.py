@@ -16,7 +16,8 @@ from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.flows import ask, flow, step
 from ziggurat.journal.entries import Result, write_entry
 from ziggurat.messages import assistant, stops
-from ziggurat.plans import END, START, Graph, append, merge
+from ziggurat.plans import Graph, append, merge
+from ziggurat.plans.graph_parts import END, START
 from ziggurat.stores import InMemoryStore
 
 

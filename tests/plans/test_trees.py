@@ -18,19 +18,8 @@ from ziggurat.layers import retry, timeout
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.model import SPEC
 from ziggurat.models import ScriptedModel
-from ziggurat.plans import (
-    Branch,
-    Loop,
-    Map,
-    Node,
-    Parallel,
-    PlanResult,
-    Sequence,
-    Task,
-    agent_condition,
-    when,
-    workflow,
-)
+from ziggurat.plans import Branch, Loop, Map, Parallel, PlanResult, Sequence, Task, agent_condition, when, workflow
+from ziggurat.plans.nodes import Node
 from ziggurat.stores import InMemoryStore
 
 

@@ -28,7 +28,8 @@ from ziggurat.core.context import AMBIENT
 from ziggurat.errors import ServiceError
 from ziggurat.flows import ask, flow, gather, step
 from ziggurat.models import FunctionModel, ScriptedModel
-from ziggurat.plans import END, START, Graph
+from ziggurat.plans import Graph
+from ziggurat.plans.graph_parts import END, START
 
 STORES: dict[str, Callable[[Path], str | None]] = {
     "none": lambda folder: None,

@@ -9,12 +9,12 @@ import pytest
 from tests.wrong import wrong
 from ziggurat.core.context import root
 from ziggurat.journal import LocalJournal
-from ziggurat.journal.store import run_log
+from ziggurat.journal.store import Send, run_log
 from ziggurat.runs import stored
 from ziggurat.runs.control import EventBroadcast, RunControl
 from ziggurat.runs.runs import Runs
 from ziggurat.runs.stored import DrivenRuns
-from ziggurat.stores import InMemoryStore, Send
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import run_until_idle
 
 

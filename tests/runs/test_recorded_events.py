@@ -13,20 +13,12 @@ from tests.stores.places import PLACES, stores
 from ziggurat import Agent, AgentRun, Approvals, Approve, Deny, Event, Rule, ToolError, tool
 from ziggurat.agents import PendingItem, runs_of
 from ziggurat.core.codec import encode
-from ziggurat.events import (
-    AgentEnded,
-    AgentStarted,
-    ApprovalDecided,
-    ApprovalRequested,
-    ModelEnded,
-    Skipped,
-    SubscribedItem,
-    ToolEnded,
-)
+from ziggurat.events import AgentEnded, AgentStarted, ApprovalDecided, ApprovalRequested, ModelEnded, Skipped, ToolEnded
 from ziggurat.flows import flow, step
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended, Intent, Opened, Result
 from ziggurat.models import ScriptedModel
+from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.recorded_events import RECORDED_EVENTS
 from ziggurat.tools import tool_call
 

@@ -10,11 +10,12 @@ import pytest
 from ziggurat import Agent, ConfigurationError, Message, ModelRequest, ModelResponse
 from ziggurat.core.codec import encode
 from ziggurat.errors import RunNotFound
-from ziggurat.events import AgentEnded, AgentStarted, Delta, ModelEnded, SubscribedItem, ToolEnded
+from ziggurat.events import AgentEnded, AgentStarted, Delta, ModelEnded, ToolEnded
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended, Intent, Opened
 from ziggurat.messages import assistant
 from ziggurat.models import PAUSE, FunctionModel, ScriptedModel
+from ziggurat.runs.control import SubscribedItem
 from ziggurat.stores import connect
 from ziggurat.tools import tool_call
 

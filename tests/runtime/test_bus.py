@@ -7,7 +7,8 @@ import pytest
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.runtime import Address, Broadcast, Bus, BusClosed, BusMessage, Lagged, Role, Specific, Subscription
+from ziggurat.runtime import Broadcast, Bus, BusClosed, Lagged, Role, Specific
+from ziggurat.runtime.bus import Address, BusMessage, Subscription
 from ziggurat.testing import run_until_idle
 
 

@@ -17,9 +17,9 @@ import pytest
 from tests.samples import sample
 from tests.sandbox.corpus import BOMBS, ESCAPES
 from ziggurat.core.errors import ConfigurationError, Suspend
-from ziggurat.sandbox import ProgramError, ProgramResult, Sandbox
+from ziggurat.sandbox import ProgramError, Sandbox
 from ziggurat.sandbox.monty import missing
-from ziggurat.sandbox.sandbox import MAX_DEPTH, plain
+from ziggurat.sandbox.sandbox import MAX_DEPTH, ProgramResult, plain
 
 Level = Literal["monty", "python"]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -9,11 +9,13 @@ from ziggurat.agents import Checkpoints, Environment
 from ziggurat.core import CLOCK, root
 from ziggurat.errors import InvalidArguments
 from ziggurat.layers import CircuitBreaker, circuit_breaker, timeout
-from ziggurat.memory import AgentMemory, LocalMemoryStore
+from ziggurat.memory import AgentMemory
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages import tool_call
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Task, workflow
-from ziggurat.runtime import Child, ChildStatistics, Runtime, Supervisor
+from ziggurat.runtime import Child, Runtime, Supervisor
+from ziggurat.runtime.supervisor import ChildStatistics
 from ziggurat.skills import Persona, Personas
 from ziggurat.stores import FileStore, InMemoryStore
 from ziggurat.teams import TeamResult, debate

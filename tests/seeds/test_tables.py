@@ -8,7 +8,8 @@ import pytest
 from ziggurat import Agent, Approvals, Deny, Toolbox, Usage, stack, tool
 from ziggurat.agents import Environment
 from ziggurat.errors import InvalidArguments, ToolError
-from ziggurat.memory import AgentMemory, LocalMemoryStore
+from ziggurat.memory import AgentMemory
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.models import ScriptedModel, react
 from ziggurat.observe import Metrics
 from ziggurat.skills import Personas

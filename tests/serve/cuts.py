@@ -28,8 +28,9 @@ from tests.serve.serving import TOKEN
 from ziggurat import Agent, ModelRequest, ToolCall, tool
 from ziggurat.cli.serve import server_for
 from ziggurat.cli.supervised import supervised
-from ziggurat.events import PartDelta, TextDelta, ToolCallDelta
+from ziggurat.events import TextDelta, ToolCallDelta
 from ziggurat.http.sse import EventParser
+from ziggurat.messages.message import PartDelta
 from ziggurat.models import FunctionModel
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp

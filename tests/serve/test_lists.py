@@ -5,7 +5,8 @@ from typing import Any
 from tests.serve.serving import TOKEN, serving
 from ziggurat import Agent, Usage
 from ziggurat.journal import Row
-from ziggurat.memory import LocalMemoryStore, MemoryRecord, Remembering
+from ziggurat.memory import MemoryRecord, Remembering
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.serve import app
 from ziggurat.stores import InMemoryStore

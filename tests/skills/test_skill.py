@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ziggurat import ConfigurationError, ToolError
-from ziggurat.skills import Skill, Skills, load_skill
+from ziggurat.skills import Skill, Skills
+from ziggurat.skills.skill import load_skill
 
 DESCRIBED = "description: Fills forms."
 

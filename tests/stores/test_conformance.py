@@ -10,7 +10,7 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import PLACES
 from tests.stores.server import schema
-from ziggurat.core import Clock
+from ziggurat.core.clock import Clock
 from ziggurat.journal import LogInfo, Store
 from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 from ziggurat.testing import CHECKS, run_check

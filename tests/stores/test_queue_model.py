@@ -10,8 +10,8 @@ import pytest
 
 from tests.samples import amount
 from tests.stores.test_conformance import STORES
-from ziggurat.journal import LogInfo, Queue, Store
-from ziggurat.journal.store import AGING
+from ziggurat.journal import LogInfo, Store
+from ziggurat.journal.store import AGING, Queue
 from ziggurat.testing import HandClock
 from ziggurat.testing.stores import rows
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError
-from ziggurat.core import Clock
+from ziggurat.core.clock import Clock
 from ziggurat.journal import LogInfo
 from ziggurat.stores import SqliteStore
 from ziggurat.testing import HandClock, run_until_idle

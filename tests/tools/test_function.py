@@ -27,8 +27,8 @@ from ziggurat import (
     user,
 )
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, Scope
-from ziggurat.core.context import JOURNAL
+from ziggurat.core import CLOCK
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.core.service import NAME, fact
 from ziggurat.errors import InvalidArguments
 from ziggurat.events import ToolDelta

@@ -12,8 +12,7 @@ from tests.calls.given import given
 from tests.samples import pairs
 from ziggurat import Context, Middleware, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.calls.tool_call import act, call_tools
-from ziggurat.core import Scope
-from ziggurat.core.context import AMBIENT, JOURNAL
+from ziggurat.core.context import AMBIENT, JOURNAL, Scope
 from ziggurat.errors import Suspend
 from ziggurat.journal import LocalJournal
 from ziggurat.testing import assert_no_leaks

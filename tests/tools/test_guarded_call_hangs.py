@@ -12,8 +12,8 @@ from tests.turns import until
 from ziggurat import Agent, Context, Event, Timeout, Toolbox, ToolCall, tool
 from ziggurat.agents import Environment
 from ziggurat.calls.tool_call import act, call_tools
-from ziggurat.core import CLOCK, Scope
-from ziggurat.core.context import JOURNAL
+from ziggurat.core import CLOCK
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.events import ToolAbandoned
 from ziggurat.journal import LocalJournal
 from ziggurat.messages import stops

@@ -9,8 +9,8 @@ import pytest
 
 from ziggurat import Context, Timeout, Toolbox, ToolCall, ToolError, tool
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, Scope
-from ziggurat.core.context import JOURNAL
+from ziggurat.core import CLOCK
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.journal import LocalJournal
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools.guarded_call import run_bounded

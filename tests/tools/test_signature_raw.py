@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, raw_tool, tool
 from ziggurat.calls.tool_call import act
-from ziggurat.core import Scope
-from ziggurat.core.context import JOURNAL
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.errors import InvalidArguments, MissingExtra
 from ziggurat.journal import LocalJournal
 from ziggurat.tools import FunctionTool

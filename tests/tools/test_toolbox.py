@@ -7,8 +7,8 @@ import pytest
 
 from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, ToolError, ToolResult, stack, tool
 from ziggurat.calls.tool_call import act, call_tools, not_executed
-from ziggurat.core import CLOCK, Scope
-from ziggurat.core.context import JOURNAL
+from ziggurat.core import CLOCK
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.core.service import COMPOSITE
 from ziggurat.errors import InvalidArguments
 from ziggurat.journal import LocalJournal
@@ -16,7 +16,8 @@ from ziggurat.layers.retry import retry
 from ziggurat.messages import ToolSpec
 from ziggurat.messages.model import SPEC
 from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.tools import ToolStatistics, tool_call
+from ziggurat.tools import tool_call
+from ziggurat.tools.entry import ToolStatistics
 from ziggurat.tools.guarded_call import GRACE
 
 

@@ -7,9 +7,9 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from ziggurat import Agent, AgentRun, Approve, Context, Runnable, tool
-from ziggurat.agents import Worker
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.partial import partial_values
+from ziggurat.agents.worker import Worker
 from ziggurat.errors import LimitExceeded, ServiceError, Timeout
 from ziggurat.events import AgentEnded, Delta, Event, ThinkingDelta
 from ziggurat.flows import flow

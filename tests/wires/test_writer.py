@@ -6,7 +6,8 @@ from typing import Any, get_args
 from hypothesis import given, strategies as st
 
 from ziggurat import Usage
-from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.events import Fold, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.message import PartDelta
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
 from ziggurat.wires.writer import WRITERS, LiveReply
 

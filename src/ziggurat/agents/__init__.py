@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from ziggurat.agents.output import Output as Output
     from ziggurat.agents.remote_agent import a2a as a2a
     from ziggurat.agents.runnable import Runnable as Runnable
-    from ziggurat.agents.steering import Steerable as Steerable, Steering as Steering
+    from ziggurat.agents.steering import Steerable as Steerable
     from ziggurat.agents.stop import (
-        Policy as Policy,
-        Verdict as Verdict,
+        Advice as Advice,
+        Progress as Progress,
         all_of as all_of,
         any_of as any_of,
         max_steps as max_steps,
@@ -25,15 +25,12 @@ if TYPE_CHECKING:
         until_tool_called as until_tool_called,
     )
     from ziggurat.agents.tool_input import AGENT_INPUT as AGENT_INPUT
-    from ziggurat.agents.worker import Worker as Worker
     from ziggurat.messages.agent import (
         AgentRequest as AgentRequest,
         AgentRun as AgentRun,
-        AgentStep as AgentStep,
         Answer as Answer,
         Approve as Approve,
         Decision as Decision,
-        Decisions as Decisions,
         Deny as Deny,
         DidNotHappen as DidNotHappen,
         Happened as Happened,
@@ -43,6 +40,6 @@ if TYPE_CHECKING:
     from ziggurat.messages.usage import Budget as Budget
     from ziggurat.runs.options import Environment as Environment
     from ziggurat.runs.runs import runs_of as runs_of
-    from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
+    from ziggurat.tools.approval import Approvals as Approvals, Rule as Rule
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.code.deep import LargeResults as LargeResults, Todo as Todo, Todos as Todos, deep_agent as deep_agent
+    from ziggurat.code.deep import LargeResults as LargeResults, Todos as Todos, deep_agent as deep_agent
     from ziggurat.code.recursive import recursive_agent as recursive_agent
     from ziggurat.code.tool import CodeTool as CodeTool
     from ziggurat.code.workspace import Workspace as Workspace

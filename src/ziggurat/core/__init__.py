@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.core.clock import SYSTEM_CLOCK as SYSTEM_CLOCK, Clock as Clock
-    from ziggurat.core.context import CLOCK as CLOCK, Context as Context, Key as Key, Scope as Scope, root as root
-    from ziggurat.core.service import Layer as Layer, Service as Service, stack as stack
+    from ziggurat.core.context import CLOCK as CLOCK, Context as Context, Key as Key, root as root
+    from ziggurat.core.service import Service as Service, stack as stack
     from ziggurat.core.settings import PositiveInt as PositiveInt
     from ziggurat.core.stream import open_stream as open_stream
 else:  # type checkers would accept any name of a module with __getattr__

@@ -29,24 +29,22 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.output": "Output",
         "agents.remote_agent": "a2a",
         "agents.runnable": "Runnable",
-        "agents.steering": "Steerable Steering",
+        "agents.steering": "Steerable",
         "agents.stop": (
-            "Policy Verdict all_of any_of max_steps max_tool_calls stop_when until_no_tool_calls "
+            "Advice Progress all_of any_of max_steps max_tool_calls stop_when until_no_tool_calls "
             "until_tool_called "
         ),
         "agents.tool_input": "AGENT_INPUT",
-        "agents.worker": "Worker",
         "messages.agent": (
-            "AgentRequest AgentRun AgentStep Answer Approve Decision Decisions Deny DidNotHappen Happened Modify "
-            "PendingItem "
+            "AgentRequest AgentRun Answer Approve Decision Deny DidNotHappen Happened Modify PendingItem "
         ),
         "messages.usage": "Budget",
         "runs.options": "Environment",
         "runs.runs": "runs_of",
-        "tools.approval": "Approvals Approver Rule",
+        "tools.approval": "Approvals Rule",
     },
     "ziggurat.code": {
-        "code.deep": "LargeResults Todo Todos deep_agent",
+        "code.deep": "LargeResults Todos deep_agent",
         "code.recursive": "recursive_agent",
         "code.tool": "CodeTool",
         "code.workspace": "Workspace",
@@ -59,19 +57,18 @@ NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "ziggurat.core": {
-        "core.clock": "SYSTEM_CLOCK Clock",
-        "core.context": "CLOCK Context Key Scope root",
-        "core.service": "Layer Service stack",
+        "core.context": "CLOCK Context Key root",
+        "core.service": "Service stack",
         "core.settings": "PositiveInt",
         "core.stream": "open_stream",
     },
     "ziggurat.errors": {
         "core.errors": (
             "AlreadyDecided CallerError CircuitOpen ConfigurationError ContextOverflow Denied EmptyPrompt "
-            "ForeignError InvalidArguments JournalCorrupt JournalError JournalMismatch LeaseHeld LeaseLost "
-            "LimitExceeded MailboxFull MissingExtra ModelError ModelRetry NotRepeatable ProcessLost RunExists "
-            "RunInProgress RunNotFound ServiceError StoreError StoreUnavailable StreamInterrupted Suspend Timeout "
-            "ToolError ZigguratError is_transient "
+            "InvalidArguments JournalCorrupt JournalError JournalMismatch LeaseHeld LeaseLost LimitExceeded "
+            "MailboxFull MissingExtra ModelError ModelRetry NotRepeatable RunExists RunInProgress RunNotFound "
+            "ServiceError StoreError StoreUnavailable StreamInterrupted Suspend Timeout ToolError ZigguratError "
+            "is_transient "
         ),
     },
     "ziggurat.events": {
@@ -86,31 +83,28 @@ NAMES: dict[str, dict[str, str]] = {
         "messages.events": (
             "AgentEnded AgentStarted ApprovalDecided ApprovalExecuted ApprovalRequested Compacted Delta HandedOff "
             "LoopWarning MemoryRecalled MemoryStored MiddlewareCompleted MiddlewareStarted ModelEnded "
-            "ModelStarted NodeChanged NodeStatus Steered StepEnded StepStarted ToolAbandoned ToolDelta ToolEnded "
-            "ToolStarted Warned "
+            "ModelStarted NodeChanged Steered StepEnded StepStarted ToolAbandoned ToolDelta ToolEnded ToolStarted "
+            "Warned "
         ),
-        "messages.message": "Fold PartDelta TextDelta ThinkingDelta ToolCallDelta",
-        "runs.control": "SubscribedItem",
+        "messages.message": "Fold TextDelta ThinkingDelta ToolCallDelta",
     },
     "ziggurat.fake_provider": {
-        "testing.server.loopback": "ReceivedRequest",
         "testing.server.provider": "FakeProvider",
         "testing.server.quirk": "Quirk cut stall status",
     },
     "ziggurat.fleet": {
         "fleet.backend": "RedisBackend",
-        "fleet.coordination": "RedisJob RedisLeader RedisQueue Term",
+        "fleet.coordination": "RedisJob RedisLeader RedisQueue",
     },
     "ziggurat.flows": {
         "agents.continue_as_new": "continue_as_new",
         "agents.flow": "Flow flow",
-        "agents.recurrence": "Every cron due_ticks every",
+        "agents.recurrence": "cron due_ticks every",
         "agents.schedule": "schedule",
         "calls.awaited": "ask event sleep",
         "calls.gather": "first gather quorum settled",
-        "calls.step": "Arguments Step step",
+        "calls.step": "step",
         "runs.sending": "send",
-        "tools.decisions": "Question",
     },
     "ziggurat.http": {
         "http.fetcher": "Fetcher",
@@ -118,7 +112,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.journal": {
         "journal.journal": "LocalJournal",
         "journal.rows": "accept_loss",
-        "journal.store": "LogInfo Queue Row Send Store",
+        "journal.store": "LogInfo Row Store",
     },
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",
@@ -133,7 +127,7 @@ NAMES: dict[str, dict[str, str]] = {
         "mcp.oauth": "OAuth",
     },
     "ziggurat.memory": {
-        "agents.memory": "Note Remembering WorkingValues everything_said memory_tools",
+        "agents.memory": "Note Remembering everything_said memory_tools",
         "memory.agent_memory": "AgentMemory",
         "memory.consolidating": "CompressionPolicy ConsolidationPolicy compression consolidation",
         "memory.kinds": "EpisodicMemory SemanticMemory WorkingMemory",
@@ -148,7 +142,6 @@ NAMES: dict[str, dict[str, str]] = {
         "memory.search": "Bounds",
         "memory.similar": "TfIdf",
         "memory.store": "MemoryExists MemoryStore Query open_memory",
-        "memory.stores.sqlite": "LocalMemoryStore",
         "memory.upkeep": "audit export_memories import_memories",
         "memory.vectorizing": "reembed",
         "memory.words": "CONTEXT",
@@ -161,16 +154,13 @@ NAMES: dict[str, dict[str, str]] = {
             "messages_to_items to_messages "
         ),
         "messages.message": (
-            "Audio File Image Message Part Role Text Thinking ToolCall ToolResult assistant decode_messages "
-            "encode_messages system tool_call tool_message user "
+            "Audio File Image Message Text Thinking ToolCall ToolResult assistant decode_messages encode_messages "
+            "system tool_call tool_message user "
         ),
         "messages.middleware": "RewriteRequest",
-        "messages.model": (
-            "Embeddings EmbedRequest FinishReason Model ModelRequest ModelResponse ModelSettings OutputSchema "
-            "ToolSpec "
-        ),
+        "messages.model": "Embeddings EmbedRequest Model ModelRequest ModelResponse ModelSettings ToolSpec",
         "messages.usage": "Usage estimate_tokens expected_tokens used_tokens",
-        "messages.validation": "ValidationPolicy Violation validate validate_all",
+        "messages.validation": "ValidationPolicy validate validate_all",
         "models.openai.to_wire": "to_openai",
         "wires.reading": "from_openai",
     },
@@ -197,22 +187,19 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.observe": {
         "messages.usage": "cost",
         "observe.console": "ConsoleView",
-        "observe.instruments": "CounterMetric GaugeMetric HistogramMetric",
         "observe.jsonl": "JsonFormatter JsonLines RunFilter",
-        "observe.metrics": "AgentStatistics CallStatistics Metrics",
+        "observe.metrics": "Metrics",
         "observe.otel": "OpenTelemetry",
         "observe.picture": "diagram_svg",
-        "observe.tree": "RunTree run_tree",
     },
     "ziggurat.plans": {
-        "plans.executing": "ExecutedStep plan_execute",
+        "plans.executing": "plan_execute",
         "plans.graph": "Graph",
-        "plans.graph_parts": "END START",
         "plans.htn": (
             "Compound DepthExceeded Method NoMethodFound NoPlan NoPreconditionSatisfied Planner Primitive "
             "SearchLimitExceeded StepLimitExceeded htn_flow "
         ),
-        "plans.nodes": "Branch Loop Map Node Parallel PlanResult Sequence Task",
+        "plans.nodes": "Branch Loop Map Parallel PlanResult Sequence Task",
         "plans.state": "append merge",
         "plans.state_graph": "StateGraph",
         "plans.statuses": "node_statuses",
@@ -232,15 +219,13 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.runtime": {
         "agents.runtime": "Runtime",
-        "runtime.bus": "Address Broadcast Bus BusClosed BusMessage Lagged Role Specific Subscription",
+        "runtime.bus": "Broadcast Bus BusClosed Lagged Role Specific",
         "runtime.directory": "Capability Directory",
-        "runtime.supervisor": (
-            "Child ChildNotStarted ChildStatistics RestartsExceeded Shutdown Supervisor SupervisorStatistics "
-        ),
+        "runtime.supervisor": "Child ChildNotStarted RestartsExceeded Shutdown Supervisor",
     },
     "ziggurat.sandbox": {
-        "sandbox.command": "CommandResult Shell",
-        "sandbox.sandbox": "HostCall ProgramError ProgramResult Sandbox Session",
+        "sandbox.command": "Shell",
+        "sandbox.sandbox": "ProgramError Sandbox",
     },
     "ziggurat.serve": {
         "serve.application": "app",
@@ -249,8 +234,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.skills": {
         "skills.persona": "Persona Personas",
-        "skills.registry": "SkillMatch Skills",
-        "skills.skill": "Skill load_skill",
+        "skills.registry": "Skills",
+        "skills.skill": "Skill",
     },
     "ziggurat.stops": {
         "messages.stops": (
@@ -259,7 +244,7 @@ NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "ziggurat.stores": {
-        "journal.store": "LogInfo Queue Row Send Store",
+        "journal.store": "LogInfo Row Store",
         "stores.addresses": "connect",
         "stores.file": "FileStore",
         "stores.local": "InMemoryStore",
@@ -282,11 +267,11 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.tools": {
         "messages.message": "ToolCall ToolResult tool_call",
-        "tools.approval": "Approvals Approver Rule",
+        "tools.approval": "Approvals Rule",
         "tools.builtin": "calculator echo timestamp",
-        "tools.entry": "Tool ToolStatistics",
+        "tools.entry": "Tool",
         "tools.function": "FunctionTool raw_tool tool",
-        "tools.permissions": "PermissionLog Permissions",
+        "tools.permissions": "PermissionLog",
         "tools.results": "process_result select_fields",
         "tools.toolbox": "Toolbox quorum_join",
         "tools.validator": "SchemaValidator",

@@ -3,22 +3,19 @@
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.backpressure import Gate, backpressure, rate_limit
 from ziggurat.layers.cache import CACHE_POLICY, CacheStore, DedupeStore, cache, dedupe
-from ziggurat.layers.circuit_breaker import BreakerBackend, CircuitBreaker, LocalBackend, circuit_breaker
+from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.pipeline import pipeline, steer, tap
-from ziggurat.layers.rate_limiter import RateBackend, RateLimiter
+from ziggurat.layers.rate_limiter import RateLimiter
 from ziggurat.layers.retry import RetryBudget, retry, timeout
 
 __all__ = [
     "CACHE_POLICY",
-    "BreakerBackend",
     "Bulkhead",
     "CacheStore",
     "CircuitBreaker",
     "DedupeStore",
     "Gate",
-    "LocalBackend",
-    "RateBackend",
     "RateLimiter",
     "RetryBudget",
     "backpressure",

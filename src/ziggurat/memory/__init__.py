@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ziggurat.agents.memory import (
         Note as Note,
         Remembering as Remembering,
-        WorkingValues as WorkingValues,
         everything_said as everything_said,
         memory_tools as memory_tools,
     )
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
         Query as Query,
         open_memory as open_memory,
     )
-    from ziggurat.memory.stores.sqlite import LocalMemoryStore as LocalMemoryStore
     from ziggurat.memory.upkeep import (
         audit as audit,
         export_memories as export_memories,

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
         File as File,
         Image as Image,
         Message as Message,
-        Part as Part,
-        Role as Role,
         Text as Text,
         Thinking as Thinking,
         ToolCall as ToolCall,
@@ -41,12 +39,10 @@ if TYPE_CHECKING:
     from ziggurat.messages.model import (
         Embeddings as Embeddings,
         EmbedRequest as EmbedRequest,
-        FinishReason as FinishReason,
         Model as Model,
         ModelRequest as ModelRequest,
         ModelResponse as ModelResponse,
         ModelSettings as ModelSettings,
-        OutputSchema as OutputSchema,
         ToolSpec as ToolSpec,
     )
     from ziggurat.messages.usage import (
@@ -57,7 +53,6 @@ if TYPE_CHECKING:
     )
     from ziggurat.messages.validation import (
         ValidationPolicy as ValidationPolicy,
-        Violation as Violation,
         validate as validate,
         validate_all as validate_all,
     )

@@ -7,19 +7,9 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.messages.usage import cost as cost
     from ziggurat.observe.console import ConsoleView as ConsoleView
-    from ziggurat.observe.instruments import (
-        CounterMetric as CounterMetric,
-        GaugeMetric as GaugeMetric,
-        HistogramMetric as HistogramMetric,
-    )
     from ziggurat.observe.jsonl import JsonFormatter as JsonFormatter, JsonLines as JsonLines, RunFilter as RunFilter
-    from ziggurat.observe.metrics import (
-        AgentStatistics as AgentStatistics,
-        CallStatistics as CallStatistics,
-        Metrics as Metrics,
-    )
+    from ziggurat.observe.metrics import Metrics as Metrics
     from ziggurat.observe.otel import OpenTelemetry as OpenTelemetry
     from ziggurat.observe.picture import diagram_svg as diagram_svg
-    from ziggurat.observe.tree import RunTree as RunTree, run_tree as run_tree
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.plans.executing import ExecutedStep as ExecutedStep, plan_execute as plan_execute
+    from ziggurat.plans.executing import plan_execute as plan_execute
     from ziggurat.plans.graph import Graph as Graph
-    from ziggurat.plans.graph_parts import END as END, START as START
     from ziggurat.plans.htn import (
         Compound as Compound,
         DepthExceeded as DepthExceeded,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
         Branch as Branch,
         Loop as Loop,
         Map as Map,
-        Node as Node,
         Parallel as Parallel,
         PlanResult as PlanResult,
         Sequence as Sequence,

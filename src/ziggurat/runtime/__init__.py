@@ -10,25 +10,20 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.agents.runtime import Runtime as Runtime
     from ziggurat.runtime.bus import (
-        Address as Address,
         Broadcast as Broadcast,
         Bus as Bus,
         BusClosed as BusClosed,
-        BusMessage as BusMessage,
         Lagged as Lagged,
         Role as Role,
         Specific as Specific,
-        Subscription as Subscription,
     )
     from ziggurat.runtime.directory import Capability as Capability, Directory as Directory
     from ziggurat.runtime.supervisor import (
         Child as Child,
         ChildNotStarted as ChildNotStarted,
-        ChildStatistics as ChildStatistics,
         RestartsExceeded as RestartsExceeded,
         Shutdown as Shutdown,
         Supervisor as Supervisor,
-        SupervisorStatistics as SupervisorStatistics,
     )
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -6,7 +6,7 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.skills.persona import Persona as Persona, Personas as Personas
-    from ziggurat.skills.registry import SkillMatch as SkillMatch, Skills as Skills
-    from ziggurat.skills.skill import Skill as Skill, load_skill as load_skill
+    from ziggurat.skills.registry import Skills as Skills
+    from ziggurat.skills.skill import Skill as Skill
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

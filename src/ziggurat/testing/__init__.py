@@ -5,22 +5,18 @@ from ziggurat.models.replay import ReplayModel
 from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.conversations import apply_violation, valid_conversation
-from ziggurat.testing.expect import FailingOn, Handle, Responder, expect, fail_on
+from ziggurat.testing.expect import expect, fail_on
 from ziggurat.testing.loop import HandClock, assert_no_leaks, run_until_idle
-from ziggurat.testing.stores import CHECKS, StoreUnderTest, run_check
+from ziggurat.testing.stores import CHECKS, run_check
 
 __all__ = [
     "CHECKS",
     "PAUSE",
     "Cassette",
-    "FailingOn",
     "HandClock",
-    "Handle",
     "Pause",
     "ReplayModel",
-    "Responder",
     "ScriptedModel",
-    "StoreUnderTest",
     "allow_real_calls",
     "apply_violation",
     "assert_no_leaks",

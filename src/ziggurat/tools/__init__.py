@@ -6,11 +6,11 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.messages.message import ToolCall as ToolCall, ToolResult as ToolResult, tool_call as tool_call
-    from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
+    from ziggurat.tools.approval import Approvals as Approvals, Rule as Rule
     from ziggurat.tools.builtin import calculator as calculator, echo as echo, timestamp as timestamp
-    from ziggurat.tools.entry import Tool as Tool, ToolStatistics as ToolStatistics
+    from ziggurat.tools.entry import Tool as Tool
     from ziggurat.tools.function import FunctionTool as FunctionTool, raw_tool as raw_tool, tool as tool
-    from ziggurat.tools.permissions import PermissionLog as PermissionLog, Permissions as Permissions
+    from ziggurat.tools.permissions import PermissionLog as PermissionLog
     from ziggurat.tools.results import process_result as process_result, select_fields as select_fields
     from ziggurat.tools.toolbox import Toolbox as Toolbox, quorum_join as quorum_join
     from ziggurat.tools.validator import SchemaValidator as SchemaValidator

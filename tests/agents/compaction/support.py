@@ -7,8 +7,8 @@ from typing import Any
 from ziggurat import Message
 from ziggurat.calls.rewrite import apply_rewriting
 from ziggurat.compaction import Compaction
-from ziggurat.core import Scope, root
-from ziggurat.core.context import JOURNAL
+from ziggurat.core import root
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.journal import LocalJournal
 from ziggurat.messages import Rewrite, RewriteRequest, Transcript
 from ziggurat.models import ScriptedModel

@@ -19,11 +19,12 @@ from ziggurat import (
 )
 from ziggurat.agents.compaction.reducers import Reducer
 from ziggurat.compaction import Concatenate, Drop, Excerpt, Mask, Summary
-from ziggurat.core import Scope, root
-from ziggurat.core.context import JOURNAL
+from ziggurat.core import root
+from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.errors import ContextOverflow, LimitExceeded, ModelError
 from ziggurat.journal import LocalJournal
-from ziggurat.messages import FinishReason, Thinking, assistant, tool_message
+from ziggurat.messages import Thinking, assistant, tool_message
+from ziggurat.messages.model import FinishReason
 from ziggurat.models import ScriptedModel
 
 CALL = assistant("Let me look.", ToolCall("a", "search", '{"text":"x"}'))

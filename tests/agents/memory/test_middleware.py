@@ -34,7 +34,6 @@ from ziggurat.errors import StoreError
 from ziggurat.events import MemoryRecalled, MemoryStored, Warned
 from ziggurat.memory import (
     AgentMemory,
-    LocalMemoryStore,
     MemoryRecord,
     MemoryStore,
     Note,
@@ -51,9 +50,10 @@ from ziggurat.memory import (
 from ziggurat.memory.record import DOUBTS, SUBJECT
 from ziggurat.memory.search import BOUNDS
 from ziggurat.memory.store import Hit
-from ziggurat.messages import FinishReason, assistant
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
+from ziggurat.messages import assistant
 from ziggurat.messages.message import MEMORY
-from ziggurat.messages.model import pack
+from ziggurat.messages.model import FinishReason, pack
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply
 from ziggurat.stops import BudgetExceeded
 from ziggurat.stores import InMemoryStore

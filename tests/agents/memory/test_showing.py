@@ -11,7 +11,8 @@ from tests.agents.memory.test_middleware import contents, fill, records
 from tests.samples import sample
 from ziggurat import Agent, AgentRun, Context, ModelRequest, ToolResult, tool
 from ziggurat.agents.memory.showing import READ, WRITE, notes_on
-from ziggurat.memory import AgentMemory, LocalMemoryStore, Remembering, memory_tools
+from ziggurat.memory import AgentMemory, Remembering, memory_tools
+from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.model import SPEC, pack
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel

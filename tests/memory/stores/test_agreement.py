@@ -9,9 +9,9 @@ import pytest
 
 from tests.samples import amount, sample
 from tests.stores.server import schema
-from ziggurat.memory import EpisodicMemory, LocalMemoryStore, MemoryRecord, MemoryStore, Query, SemanticMemory
+from ziggurat.memory import EpisodicMemory, MemoryRecord, MemoryStore, Query, SemanticMemory
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
-from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.memory.stores.sqlite import LocalMemoryStore, SqliteMemoryStore
 from ziggurat.messages.model import pack
 
 MEMORIES, QUERIES, OWNERS = 400, amount(60, 500), ("ann", "ben", "Zoë/desk")

@@ -10,9 +10,9 @@ import pytest
 
 from ziggurat import Context
 from ziggurat.errors import StoreError
-from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, MemoryRecord, Query
+from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord, Query
 from ziggurat.memory.search import Candidate
-from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.memory.stores.sqlite import LocalMemoryStore, SqliteMemoryStore
 from ziggurat.memory.stores.sqlite_rows import MemoryRows
 from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest

@@ -5,9 +5,9 @@ from typing import Any
 
 from ziggurat import Message, ModelRequest, ModelResponse
 from ziggurat.errors import ModelError
-from ziggurat.events import PartDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages import Transcript
+from ziggurat.messages.message import PartDelta
 from ziggurat.models.anthropic import Reader, to_wire
 from ziggurat.models.http.dialect import DIALECTS
 

@@ -24,8 +24,9 @@ from tests.models.anthropic.support import (
 )  # fmt: skip
 from ziggurat import ConfigurationError, Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
 from ziggurat.errors import ModelError
-from ziggurat.messages import Audio, File, OutputSchema, Thinking, ToolSpec, assistant, system, tool_message
+from ziggurat.messages import Audio, File, Thinking, ToolSpec, assistant, system, tool_message
 from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models.anthropic import CACHE, ModelCapabilities, capabilities, from_wire, to_wire
 from ziggurat.models.http.strict import strict_schema
 

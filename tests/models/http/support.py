@@ -13,11 +13,12 @@ import pytest
 from ziggurat import Context, Message, ModelRequest, ModelResponse, Text
 from ziggurat.core import root
 from ziggurat.errors import ModelError, StreamInterrupted
-from ziggurat.events import Fold, PartDelta, TextDelta
+from ziggurat.events import Fold, TextDelta
 from ziggurat.http.client import Client
 from ziggurat.http.connection import Incoming
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.message import PartDelta
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.endpoint import Key
 from ziggurat.models.http.providers import HttpModel, Provider, Wire

@@ -22,8 +22,8 @@ from ziggurat.core import root
 from ziggurat.core.event import warn_once
 from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Fold
-from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
-from ziggurat.messages.model import OUTPUT_MODES, WINDOW
+from ziggurat.messages import ToolSpec, Transcript, assistant, tool_message
+from ziggurat.messages.model import OUTPUT_MODES, WINDOW, OutputSchema
 from ziggurat.models.local.demo import EmbeddedModel, answer, choose, declined, rendered, unfound
 from ziggurat.models.local.templated import TemplatedModel
 from ziggurat.providers import local, resolve

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import Message, Text, ToolCall
-from ziggurat.events import Fold, PartDelta
+from ziggurat.events import Fold
 from ziggurat.messages import Thinking, ToolSpec
+from ziggurat.messages.message import PartDelta
 from ziggurat.models.local.replies import (
     ReplyReader,
     answer_grammar,

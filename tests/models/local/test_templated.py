@@ -26,7 +26,8 @@ from ziggurat import (
 from ziggurat.core import root
 from ziggurat.core.errors import ToolErrorKind
 from ziggurat.events import Delta, Fold
-from ziggurat.messages import OutputSchema, Thinking, ToolSpec, Transcript, assistant, tool_message
+from ziggurat.messages import Thinking, ToolSpec, Transcript, assistant, tool_message
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models.local.engine import ChatTemplate
 from ziggurat.models.local.templated import TemplatedModel
 

@@ -18,7 +18,8 @@ from ziggurat import Event, ModelRequest, ModelSettings, user
 from ziggurat.core import root
 from ziggurat.errors import ContextOverflow, ModelError
 from ziggurat.events import Delta, Fold
-from ziggurat.messages import OutputSchema, ToolSpec, Transcript
+from ziggurat.messages import ToolSpec, Transcript
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models.local.demo import EmbeddedModel
 from ziggurat.models.local.engine import ChatTemplate, Engine, engine_for
 from ziggurat.models.local.minilm import MiniLm, cosine

@@ -5,7 +5,8 @@ import json
 from typing import Any
 
 from ziggurat import Image, Message, Text, ToolCall, ToolResult
-from ziggurat.messages import Audio, File, Part, Role, Thinking
+from ziggurat.messages import Audio, File, Thinking
+from ziggurat.messages.message import Part, Role
 from ziggurat.models.openai.from_wire import GOOGLE, detail_deltas
 
 

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from ziggurat import ModelResponse, Text, ToolCall
-from ziggurat.events import PartDelta
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.messages import Part, Thinking
+from ziggurat.messages import Thinking
+from ziggurat.messages.message import Part, PartDelta
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.openai import Reader
 

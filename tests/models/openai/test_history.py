@@ -9,7 +9,8 @@ from tests.wrong import wrong
 from ziggurat import Agent, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import encode
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages import Audio, File, Part, Thinking, assistant, from_openai, system, to_openai, tool_message
+from ziggurat.messages import Audio, File, Thinking, assistant, from_openai, system, to_openai, tool_message
+from ziggurat.messages.message import Part
 from ziggurat.testing import ScriptedModel
 
 some_text = st.text(min_size=1, max_size=8).filter(str.strip)

@@ -7,19 +7,10 @@ from hypothesis import given, strategies as st
 
 from tests.models.openai.inverse import messages_of
 from ziggurat import ConfigurationError, Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
-from ziggurat.messages import (
-    Audio,
-    File,
-    OutputSchema,
-    Part,
-    Thinking,
-    ToolSpec,
-    Transcript,
-    assistant,
-    system,
-    tool_message,
-)
+from ziggurat.messages import Audio, File, Thinking, ToolSpec, Transcript, assistant, system, tool_message
 from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.message import Part
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.openai import to_wire
 

@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 from ziggurat import Message, ModelRequest, ModelResponse, user
-from ziggurat.events import Fold, PartDelta
+from ziggurat.events import Fold
 from ziggurat.http.sse import EventParser
 from ziggurat.messages import Transcript
+from ziggurat.messages.message import PartDelta
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.openai_responses import Reader, from_wire, to_wire
 

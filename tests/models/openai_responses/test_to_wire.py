@@ -21,8 +21,10 @@ from tests.models.openai_responses.support import (
 )
 from ziggurat import ConfigurationError, Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.messages import Audio, File, OutputSchema, Part, Thinking, ToolSpec, assistant, system, tool_message
+from ziggurat.messages import Audio, File, Thinking, ToolSpec, assistant, system, tool_message
 from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.message import Part
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models.openai_responses import to_wire
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}

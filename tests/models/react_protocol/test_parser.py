@@ -5,8 +5,9 @@ from hypothesis import example, given, strategies as st
 
 from tests.samples import sample
 from ziggurat import Message, Text, ToolCall
-from ziggurat.events import Fold, PartDelta, ToolCallDelta
-from ziggurat.messages import Part, Thinking
+from ziggurat.events import Fold, ToolCallDelta
+from ziggurat.messages import Thinking
+from ziggurat.messages.message import Part, PartDelta
 from ziggurat.models.react_protocol.protocol import ReactParser
 
 

@@ -3,7 +3,9 @@
 import pytest
 
 from ziggurat import Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
-from ziggurat.messages import OutputSchema, Part, Thinking, ToolSpec, Transcript, assistant, system, tool_message
+from ziggurat.messages import Thinking, ToolSpec, Transcript, assistant, system, tool_message
+from ziggurat.messages.message import Part
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models.react_protocol.protocol import observation, prompt_of
 
 ADD = ToolSpec("add", "Adds\n  two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})

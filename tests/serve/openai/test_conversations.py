@@ -20,8 +20,9 @@ from ziggurat import (
 from ziggurat.errors import EmptyPrompt, RunNotFound
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import flow
-from ziggurat.messages import OutputSchema, ToolSpec
+from ziggurat.messages import ToolSpec
 from ziggurat.messages.conversation import Conversation as Messages
+from ziggurat.messages.model import OutputSchema
 from ziggurat.models import ScriptedModel
 from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
