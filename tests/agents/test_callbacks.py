@@ -12,7 +12,7 @@ from ziggurat.events import AgentEnded, TextDelta, ThinkingDelta
 from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.models.scripted import Piece
 from ziggurat.tools import tool_call
 
@@ -89,7 +89,7 @@ async def test_runs_that_share_callbacks_keep_their_thoughts_apart() -> None:
     thoughts: list[str] = []
     callbacks = Callbacks(on_thought=thoughts.append)
 
-    agents = [Agent(ScriptedModel([*_thinks(word, PAUSE, word), "done"])) for word in ("one ", "two ")]
+    agents = [Agent(ScriptedModel([*_thinks(word, Pause(), word), "done"])) for word in ("one ", "two ")]
     await asyncio.gather(*[agent.run("go", listeners=[callbacks]) for agent in agents])
     assert sorted(thoughts) == ["one one ", "two two "]
 

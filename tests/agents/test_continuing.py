@@ -15,7 +15,7 @@ from ziggurat.errors import RunNotFound
 from ziggurat.events import AgentEnded, Delta, ModelEnded, Steered, ToolEnded, Warned
 from ziggurat.journal import Store
 from ziggurat.messages import stops
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.runs.options import RunArguments
 from ziggurat.tools import tool_call
 
@@ -35,13 +35,13 @@ class Desk:
 
         reply = [tool_call("pay", id="1", to="ada"), tool_call("pay", id="2", to="bob")]
         clerk = Agent(
-            ScriptedModel(rules=[("go", reply)], always=["all ", PAUSE, "done"]),
+            ScriptedModel(rules=[("go", reply)], always=["all ", Pause(), "done"]),
             tools=[pay],
             name="clerk",
             store=None if nested else store,
             **options,
         )
-        boss = ScriptedModel(rules=[("go", tool_call("clerk", input="go"))], always=["all ", PAUSE, "done"])
+        boss = ScriptedModel(rules=[("go", tool_call("clerk", input="go"))], always=["all ", Pause(), "done"])
         self.agent = Agent(boss, tools=[clerk], name="boss", store=store) if nested else clerk
 
 

@@ -13,7 +13,7 @@ from ziggurat import Agent, AgentRun, Message, Text, ToolCall, ToolResult, stop_
 from ziggurat.compaction import Compaction, Recent, over_messages
 from ziggurat.errors import ContextOverflow, ModelError
 from ziggurat.messages import Thinking, ValidationPolicy, assistant, validate
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
 
 SENDABLE = ValidationPolicy.sendable()
@@ -51,7 +51,7 @@ def agent_of(script: Sequence[Any], policy: Any, shorter: bool, store: InMemoryS
 def slowly(reply: Message) -> Any:
     """Return the reply as pieces of a script, after one turn of the event loop."""
     pieces = [part for part in reply.parts if not isinstance(part, ToolResult)]
-    return [PAUSE, *pieces] if pieces else reply
+    return [Pause(), *pieces] if pieces else reply
 
 
 def assert_valid(run: AgentRun) -> None:

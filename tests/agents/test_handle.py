@@ -17,14 +17,14 @@ from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Context, Mode
 from ziggurat.agents import RunHandle
 from ziggurat.errors import EmptyPrompt, RunNotFound
 from ziggurat.messages import assistant, stops
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import tool_call
 
 
 async def test_it_goes_on_beside_and_has_a_result() -> None:
     async with assert_no_leaks():
-        handle = Agent(ScriptedModel(["a", PAUSE, "b"])).start("go")
+        handle = Agent(ScriptedModel(["a", Pause(), "b"])).start("go")
         run = await handle.result()
         with pytest.raises(RunNotFound):  # it has ended, and is not kept
             await handle.status()
@@ -55,7 +55,7 @@ async def test_an_error_that_is_raised_out_of_a_run_is_logged_if_nobody_asks_for
 @pytest.mark.parametrize("after", [0, 1, 2, 5])
 async def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
     async with assert_no_leaks():
-        handle = Agent(ScriptedModel([PAUSE] * 50)).start("go", run_id="r")
+        handle = Agent(ScriptedModel([Pause()] * 50)).start("go", run_id="r")
         await turns(after)
         await handle.cancel()
         await handle.cancel()
@@ -79,7 +79,7 @@ async def test_it_can_be_cancelled_while_its_record_is_opened_in_a_store(tmp_pat
 
 
 async def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:
-    handle = Agent(ScriptedModel(["a", *[PAUSE] * 10])).start("go")
+    handle = Agent(ScriptedModel(["a", *[Pause()] * 10])).start("go")
     waiting = asyncio.ensure_future(handle.result())
     await turns(2)
     waiting.cancel()
@@ -91,7 +91,7 @@ async def test_a_cancelled_run_keeps_what_is_complete_and_can_be_resumed() -> No
     async def echo() -> str:
         return "x"
 
-    agent = Agent(ScriptedModel(tool_call("echo"), [PAUSE] * 50, "done"), tools=[echo])
+    agent = Agent(ScriptedModel(tool_call("echo"), [Pause()] * 50, "done"), tools=[echo])
     handle = agent.start("go")
     await turns(10)
     await handle.cancel()

@@ -8,8 +8,8 @@ import pytest
 from tests.agents.support import assert_sendable, elsewhere
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Event, Message, ToolCall, loop_detection, tool
-from ziggurat.agents import all_of, max_steps
-from ziggurat.agents.stop import Policy
+from ziggurat.agents import max_steps
+from ziggurat.agents.stop import Policy, all_of
 from ziggurat.events import LoopWarning
 from ziggurat.messages import assistant, stops
 from ziggurat.models import ScriptedModel, ScriptedReply

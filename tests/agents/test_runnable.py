@@ -37,7 +37,7 @@ from ziggurat.flows import flow
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import Transcript, assistant, stops
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import majority
 from ziggurat.testing import assert_no_leaks
@@ -373,7 +373,7 @@ def test_a_model_that_looks_at_the_request_sees_the_whole_conversation() -> None
 
     def reply(request: ModelRequest) -> Any:
         seen.append(len(request.messages))
-        return ["a", PAUSE, "b"]
+        return ["a", Pause(), "b"]
 
     Agent(ScriptedModel(always=reply)).run_sync("go", history=[user("x"), assistant("y")])
     assert seen == [3]

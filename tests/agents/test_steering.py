@@ -30,7 +30,7 @@ from ziggurat.journal.entries import Ended
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ValidationPolicy, assistant, stops, validate
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import tool_call
@@ -55,9 +55,9 @@ class Work:
         def reply(request: ModelRequest) -> Any:
             turn = sum(message.role == "assistant" for message in request.messages)
             if turn >= 3:
-                return [PAUSE, f"answer {turn}", PAUSE]
+                return [Pause(), f"answer {turn}", Pause()]
             calls = [tool_call("slow", what=f"{turn}{name}", id=f"{turn}{name}") for name in "ab"]
-            return [PAUSE, *calls, PAUSE] if turn != 1 else [PAUSE, calls[0], PAUSE]
+            return [Pause(), *calls, Pause()] if turn != 1 else [Pause(), calls[0], Pause()]
 
         model = ScriptedModel(always=reply, usage=COST)
         return Agent(model, tools=[self.slow], store=store, **options)
@@ -248,7 +248,7 @@ async def test_cancel_is_idempotent_and_a_soft_one_can_be_made_hard() -> None:
 
 async def test_cancel_unblocks_a_waiting_consumer_of_events_and_none_come_after_it() -> None:
     async with assert_no_leaks():
-        handle = Agent(ScriptedModel(["a", *[PAUSE] * 1000, "b"])).start("go")
+        handle = Agent(ScriptedModel(["a", *[Pause()] * 1000, "b"])).start("go")
         events, heard = handle.events(), list[object]()
 
         async def consume() -> None:
@@ -318,7 +318,7 @@ async def test_an_agent_may_forbid_it(verbs: tuple[Any, ...]) -> None:
 
 async def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
     async def team(request: AgentRequest, ctx: Context) -> AgentRun:
-        member = Agent(ScriptedModel([PAUSE] * 100), name="member")
+        member = Agent(ScriptedModel([Pause()] * 100), name="member")
         return await member(request, ctx.under("member"))
 
     handle = Runnable(team, name="team").start("go")
@@ -332,7 +332,7 @@ async def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
 
 
 async def test_agents_beneath_are_not_steered_but_the_one_that_was_started() -> None:
-    inner = Agent(ScriptedModel([*[PAUSE] * 10, "inner is done"]), name="inner")
+    inner = Agent(ScriptedModel([*[Pause()] * 10, "inner is done"]), name="inner")
     outer = Agent(ScriptedModel(tool_call("inner", input="go"), "done"), tools=[inner])
     handle = outer.start("go")
     await turns(3)
@@ -361,7 +361,7 @@ async def test_a_run_that_nobody_steers_is_the_same_as_one_that_is_not_started()
 
 
 def _slow(name: str) -> Agent:
-    return Agent(ScriptedModel([PAUSE] * 100), name=name)
+    return Agent(ScriptedModel([Pause()] * 100), name=name)
 
 
 COMBINED: dict[str, Callable[[], Runnable]] = {

@@ -30,8 +30,8 @@ from ziggurat import (
     tool,
     until_tool_called,
 )
-from ziggurat.agents import Environment, Output, all_of, any_of, max_steps, max_tool_calls, until_no_tool_calls
-from ziggurat.agents.stop import Advice, BasePolicy, Policy, Progress
+from ziggurat.agents import Environment, Output, max_steps, max_tool_calls, until_no_tool_calls
+from ziggurat.agents.stop import Advice, BasePolicy, Policy, Progress, all_of, any_of
 from ziggurat.errors import LimitExceeded, ModelError, ServiceError
 from ziggurat.messages import assistant, stops
 from ziggurat.messages.model import FinishReason, OutputMode

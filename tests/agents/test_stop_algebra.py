@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import Agent, tool
-from ziggurat.agents import all_of, any_of, max_steps
-from ziggurat.agents.stop import Advice, BasePolicy, Progress, Verdict
+from ziggurat.agents import max_steps
+from ziggurat.agents.stop import Advice, BasePolicy, Progress, Verdict, all_of, any_of
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call

@@ -13,7 +13,7 @@ from ziggurat.errors import ModelError
 from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, assistant, stops
-from ziggurat.models import PAUSE, ScriptedModel, ScriptedReply
+from ziggurat.models import Pause, ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import tool_call
@@ -41,7 +41,7 @@ _thoughts = st.one_of(
     st.builds(lambda block: ThinkingDelta(redacted=block), st.sampled_from(["xx", "yy"])),
 )
 _pieces = st.lists(
-    st.one_of(_texts, _thoughts, st.just(PAUSE), st.just(Image(b"x")), st.builds(Usage, st.just(3), st.just(2))),
+    st.one_of(_texts, _thoughts, st.just(Pause()), st.just(Image(b"x")), st.builds(Usage, st.just(3), st.just(2))),
     max_size=5,
 )
 _transient = st.sampled_from([ConnectionError("gone"), ModelError("busy", transient=True)])
@@ -108,7 +108,7 @@ async def broken(text: str) -> str:
 
 def _agent(script: Script, store: InMemoryStore | None = None) -> Agent:
     helper = Agent(
-        ScriptedModel(always=["nes", PAUSE, "ted", ThinkingDelta("hm")]),
+        ScriptedModel(always=["nes", Pause(), "ted", ThinkingDelta("hm")]),
         name="helper",
     )
     model = stack(_model(script), retry(attempts=ATTEMPTS, base=0.0))

@@ -19,7 +19,7 @@ from ziggurat.events import AgentEnded, Delta, Dropped, ModelEnded, TextDelta, T
 from ziggurat.layers import fallback, hedge, retry
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.message import PartDelta
-from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply
+from ziggurat.models import Pause, ScriptedModel, ScriptedReply
 from ziggurat.testing import HandClock, assert_no_leaks
 
 SECRET = "sk-12345"
@@ -121,7 +121,7 @@ async def test_a_secret_that_a_failed_try_began_and_the_next_one_ends_does_not_s
 
 @pytest.mark.parametrize("at", range(5))
 async def test_a_retry_in_mid_stream_leaves_one_voice(at: int) -> None:
-    words: list[Any] = ["one ", PAUSE, "two ", tool_call("look", what="x")]
+    words: list[Any] = ["one ", Pause(), "two ", tool_call("look", what="x")]
 
     def agent() -> Agent:
         broken: ScriptedReply = [*words[:at], ConnectionError("gone"), *words[at:]]
@@ -154,8 +154,8 @@ async def test_only_the_voice_of_the_answer_stays_of_several() -> None:
     assert [path for path in {event.path for event in heard.events if isinstance(event, Delta)} if "alt-2" in path]
 
     def hedged() -> Agent:
-        slow = ScriptedModel(["slow ", *[PAUSE] * 20, "never"], name="a")
-        return Agent(hedge(slow, ScriptedModel(["quick ", PAUSE, "one"], name="b"), delay=0.0))
+        slow = ScriptedModel(["slow ", *[Pause()] * 20, "never"], name="a")
+        return Agent(hedge(slow, ScriptedModel(["quick ", Pause(), "one"], name="b"), delay=0.0))
 
     run, heard = await _equal(hedged)
     assert run.text == "quick one"
@@ -171,7 +171,7 @@ def _two() -> Agent:
                 await asyncio.sleep(0)
                 yield f"{name}-{piece} "
 
-        words = [each for _ in range(5) for each in (f"{name} ", PAUSE)]
+        words = [each for _ in range(5) for each in (f"{name} ", Pause())]
         model = ScriptedModel([*words[:4], tool_call("tell")], [*words[:3], ConnectionError("gone")], words, name=name)
         return Agent(stack(model, retry(attempts=2, base=0.0)), tools=[tell], name=name)
 
@@ -281,7 +281,7 @@ async def test_a_reader_that_leaves_with_a_full_buffer_while_the_run_emits_in_fi
 
 async def test_many_streams_at_once_keep_to_themselves() -> None:
     async def one(number: int) -> None:
-        model = ScriptedModel([f"{number}", *[each for n in range(5) for each in (PAUSE, f" {number}.{n}")]])
+        model = ScriptedModel([f"{number}", *[each for n in range(5) for each in (Pause(), f" {number}.{n}")]])
         run, heard = await streamed(Agent(model), "go", buffer=1 + number % 3)
         assert heard.own("agent/") == said(run)
         assert run.text == f"{number}" + "".join(f" {number}.{n}" for n in range(5))

@@ -16,7 +16,7 @@ from ziggurat import Agent, AgentRun, Middleware, ModelRequest, ModelResponse, s
 from ziggurat.errors import RunNotFound
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import stops, tool_call
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores import InMemoryStore
 
@@ -72,10 +72,16 @@ def _agents(world: World, store: InMemoryStore, hooked: bool) -> Agent:
             rules=[
                 (
                     _asked("help"),
-                    ["Let ", PAUSE, "me", tool_call("pay", to="inner", id="c0"), tool_call("look", what="in", id="c1")],
+                    [
+                        "Let ",
+                        Pause(),
+                        "me",
+                        tool_call("pay", to="inner", id="c0"),
+                        tool_call("look", what="in", id="c1"),
+                    ],
                 )
             ],
-            always=["in", PAUSE, "ner"],
+            always=["in", Pause(), "ner"],
         ),
         tools=[pay, look],
         name="helper",
@@ -86,14 +92,14 @@ def _agents(world: World, store: InMemoryStore, hooked: bool) -> Agent:
             (
                 _asked("go"),
                 [
-                    "I ", PAUSE, "go",
+                    "I ", Pause(), "go",
                     tool_call("helper", input="help", id="c0"),
                     tool_call("pay", to="outer", id="c1"),
                     tool_call("look", what="out", id="c2"),
                 ],
             )
         ],
-        always=["do", PAUSE, "ne"],
+        always=["do", Pause(), "ne"],
     )  # fmt: skip
     return Agent(
         stack(outer, retry(attempts=2), timeout(seconds=60)),

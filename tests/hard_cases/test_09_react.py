@@ -16,7 +16,7 @@ from ziggurat.agents.reply import REPAIRS
 from ziggurat.events import Delta, ModelEnded, TextDelta, ThinkingDelta, ToolCallDelta, ToolEnded, ToolStarted
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, ToolCall, ToolResult, stops
-from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply, react
+from ziggurat.models import Pause, ScriptedModel, ScriptedReply, react
 from ziggurat.stores import InMemoryStore
 
 ADD = 'Thought: I add {the} numbers.\nAction: add {"a": 1, "b": 2}\n'
@@ -44,7 +44,7 @@ TOOLS: list[Any] = [add, send, fail]
 
 def _letters(text: str, size: int = 1) -> list[Any]:
     """A reply that comes in small pieces, with a turn of the loop between them."""
-    return [piece for at in range(0, len(text), size) for piece in (text[at : at + size], PAUSE)]
+    return [piece for at in range(0, len(text), size) for piece in (text[at : at + size], Pause())]
 
 
 COST = Usage(10, 1, requests=1)

@@ -15,7 +15,7 @@ from ziggurat.layers import CacheStore, DedupeStore
 from ziggurat.layers.cache import cache, dedupe
 from ziggurat.layers.retry import retry
 from ziggurat.messages import assistant
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import majority
 from ziggurat.testing import HandClock
@@ -28,7 +28,7 @@ LAYERS: dict[str, Callable[[], Any]] = {
 
 def built(outer: str, layer: Any, store: InMemoryStore, instructions: str = "") -> Runnable:
     name = "reused" if outer == "flow" else "inner"  # that of the entry which says that an answer was reused
-    inner = Agent(ScriptedModel(always=["h", PAUSE, "i"]), name=name, instructions=instructions, store=store)
+    inner = Agent(ScriptedModel(always=["h", Pause(), "i"]), name=name, instructions=instructions, store=store)
     layered = inner.layered(retry(attempts=2), layer)
     if outer == "flow":
 

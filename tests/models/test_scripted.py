@@ -24,7 +24,7 @@ from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, Transcript, assistant, tool_message
 from ziggurat.messages.model import OUTPUT_MODES
-from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply
+from ziggurat.models import Pause, ScriptedModel, ScriptedReply
 from ziggurat.tools import tool_call
 
 
@@ -100,7 +100,7 @@ def test_responses_keep_all_they_have_and_functions_may_answer() -> None:
 
 @pytest.mark.parametrize("at", range(4))
 def test_an_error_may_come_before_between_and_after_pieces(at: int) -> None:
-    pieces: list[object] = ["a", PAUSE, TextDelta("b")]
+    pieces: list[object] = ["a", Pause(), TextDelta("b")]
     pieces.insert(at, ConnectionError("lost"))
     error, heard = heard_from(ScriptedModel(pieces))  # type: ignore[arg-type]
     assert isinstance(error, ConnectionError)
@@ -115,7 +115,7 @@ REPLIES: list[ScriptedReply] = [
     assistant(Thinking("let me see", "signed", None, "id"), "Two words", tool_call("f", a=1, b="x y")),
     assistant(Thinking("", None, "opaque"), Thinking("more thought")), assistant("a", "b"), tool_call("f"),
     [tool_call("f"), tool_call("g"), ToolCall("own", "h")],
-    ["Hel", PAUSE, "lo ", ThinkingDelta("hm"), ToolCallDelta(0, '{"a":', "i", "f"), ToolCallDelta(0, "1}")],
+    ["Hel", Pause(), "lo ", ThinkingDelta("hm"), ToolCallDelta(0, '{"a":', "i", "f"), ToolCallDelta(0, "1}")],
     [ToolCallDelta(0, "{}", "i", "f"), tool_call("g")], ["paid", Usage(input=5, output=2, requests=1)],
 ]  # fmt: skip
 
@@ -170,7 +170,7 @@ def test_position_is_shared_unless_per_run() -> None:
 
 
 async def test_calls_made_at_once_take_replies_in_order() -> None:
-    model = ScriptedModel(["a", PAUSE, PAUSE], ["b"], "c")
+    model = ScriptedModel(["a", Pause(), Pause()], ["b"], "c")
     assert [each.text for each in await asyncio.gather(*(model(asking(), root()) for _ in range(3)))] == ["a", "b", "c"]
 
 

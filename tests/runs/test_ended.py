@@ -24,7 +24,7 @@ from ziggurat.layers.cache import cache
 from ziggurat.messages import stops
 from ziggurat.messages.model import OutputMode
 from ziggurat.middleware import OutputGuardrail
-from ziggurat.models import PAUSE, ScriptedModel, ScriptedReply
+from ziggurat.models import Pause, ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import group_chat
 from ziggurat.tools import tool_call
@@ -480,7 +480,7 @@ async def test_nothing_is_written_into_a_run_that_has_ended() -> None:
         tasks.append(asyncio.ensure_future(later()))
         return "spawned"
 
-    agent = Agent(ScriptedModel(tool_call("spawn"), [PAUSE, "end"]), tools=[spawn], store="memory:")
+    agent = Agent(ScriptedModel(tool_call("spawn"), [Pause(), "end"]), tools=[spawn], store="memory:")
     await agent.run("q", run_id="r")
     before = await agent.record("r")
     over.set()

@@ -14,7 +14,7 @@ from ziggurat.events import AgentEnded, AgentStarted, Delta, ModelEnded, ToolEnd
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended, Intent, Opened
 from ziggurat.messages import assistant
-from ziggurat.models import PAUSE, FunctionModel, ScriptedModel
+from ziggurat.models import FunctionModel, Pause, ScriptedModel
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.stores import connect
 from ziggurat.tools import tool_call
@@ -26,7 +26,7 @@ def add(a: int, b: int) -> int:
 
 
 def agent() -> Agent:
-    model = ScriptedModel([tool_call("add", a=1, b=2)], ["it ", PAUSE, "is ", PAUSE, "3"])
+    model = ScriptedModel([tool_call("add", a=1, b=2)], ["it ", Pause(), "is ", Pause(), "3"])
     return Agent(model, tools=[add], store="memory:")
 
 

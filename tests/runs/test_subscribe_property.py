@@ -12,7 +12,7 @@ from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Event, tool
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended, JournalEntry
-from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models import Pause, ScriptedModel
 from ziggurat.tools import tool_call
 
 STEPS = 6
@@ -28,7 +28,7 @@ async def look(page: int) -> str:
 
 def agent(store: Store) -> Agent:
     replies = [[tool_call("look", id=f"{n}-{m}", page=n + m) for m in range(2)] for n in range(STEPS)]
-    return Agent(ScriptedModel(*replies, ["all ", PAUSE, "read"]), tools=[look], store=store)
+    return Agent(ScriptedModel(*replies, ["all ", Pause(), "read"]), tools=[look], store=store)
 
 
 async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEntry | Event]]:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ziggurat.agents.stop import (
         Advice as Advice,
         Progress as Progress,
-        all_of as all_of,
-        any_of as any_of,
         max_steps as max_steps,
         max_tool_calls as max_tool_calls,
         stop_when as stop_when,

@@ -30,10 +30,7 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.remote_agent": "a2a",
         "agents.runnable": "Runnable",
         "agents.steering": "Steerable",
-        "agents.stop": (
-            "Advice Progress all_of any_of max_steps max_tool_calls stop_when until_no_tool_calls "
-            "until_tool_called "
-        ),
+        "agents.stop": "Advice Progress max_steps max_tool_calls stop_when until_no_tool_calls until_tool_called",
         "agents.tool_input": "AGENT_INPUT",
         "messages.agent": (
             "AgentRequest AgentRun Answer Approve Decision Deny DidNotHappen Happened Modify PendingItem "
@@ -175,14 +172,14 @@ NAMES: dict[str, dict[str, str]] = {
         "messages.model": "Embeddings EmbedRequest Model ModelRequest ModelResponse ModelSettings",
         "models.embed": "cached http_embedder resolve_embedder",
         "models.function": "FunctionModel",
-        "models.local.catalogue": "install installed",
+        "models.local.catalogue": "install",
         "models.local.minilm": "MiniLm",
         "models.react_protocol.layer": "react",
         "models.react_protocol.protocol": "FINAL_ANSWER",
         "models.real": "allow_real_calls forbid_real_calls require_real_calls_allowed",
         "models.replay": "ReplayModel",
         "models.resolving": "PROVIDERS known_models resolve",
-        "models.scripted": "PAUSE Pause ScriptedModel ScriptedReply",
+        "models.scripted": "Pause ScriptedModel ScriptedReply",
     },
     "ziggurat.observe": {
         "messages.usage": "cost",
@@ -208,10 +205,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.providers": {
         "http.limits": "Limits",
-        "models.http.providers": (
-            "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai "
-            "openai_responses openrouter provider together vllm xai "
-        ),
+        "models.http.providers": "anthropic openai openai_responses provider",
         "models.local.catalogue": "install",
         "models.local.templated": "local",
         "models.resolving": "PROVIDERS known_models resolve",

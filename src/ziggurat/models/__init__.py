@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         resolve_embedder as resolve_embedder,
     )
     from ziggurat.models.function import FunctionModel as FunctionModel
-    from ziggurat.models.local.catalogue import install as install, installed as installed
+    from ziggurat.models.local.catalogue import install as install
     from ziggurat.models.local.minilm import MiniLm as MiniLm
     from ziggurat.models.react_protocol.layer import react as react
     from ziggurat.models.react_protocol.protocol import FINAL_ANSWER as FINAL_ANSWER
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ziggurat.models.replay import ReplayModel as ReplayModel
     from ziggurat.models.resolving import PROVIDERS as PROVIDERS, known_models as known_models, resolve as resolve
     from ziggurat.models.scripted import (
-        PAUSE as PAUSE,
         Pause as Pause,
         ScriptedModel as ScriptedModel,
         ScriptedReply as ScriptedReply,

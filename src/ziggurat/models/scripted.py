@@ -23,7 +23,7 @@ class Pause(CheckedStruct, frozen=True):
     """A place in a script where the model waits, for some seconds or for one turn of the event loop.
 
     Attributes:
-        seconds: How long, by the clock of the run; 0 waits for one turn of the event loop.
+        seconds: How long, by the clock of the run; 0 waits for one turn of the event loop, so that other tasks can run.
 
     Raises:
         ConfigurationError: it is not a number of seconds.
@@ -31,9 +31,6 @@ class Pause(CheckedStruct, frozen=True):
 
     seconds: NonNegativeSeconds = 0.0
 
-
-PAUSE = Pause()
-"""Waits for one turn of the event loop, so that other tasks can run."""
 
 Piece = str | PartDelta | Part | Usage | Pause | BaseException | type[BaseException] | asyncio.Event
 """A step in the script of one reply: a piece of the reply, a wait, or an error to raise."""
@@ -66,14 +63,14 @@ class ScriptedModel:
     """Answers by script: with the first rule that fits, else the next reply, else `always`.
 
     A reply is a text, a Message, a ToolCall, a ModelResponse, an exception to raise, or a list of pieces that are
-    streamed one by one: texts, deltas, tool calls, exceptions (raised at that place), `PAUSE`, ``Pause(seconds)``,
+    streamed one by one: texts, deltas, tool calls, exceptions (raised at that place), ``Pause(seconds)``,
     an asyncio.Event to wait for, and a Usage for the whole reply. A function of the request may return any of these.
     Whole messages are streamed to listeners word by word. All requests are kept in `calls`.
 
     ::
 
         model = ScriptedModel(tool_call("add", a=1, b=2), "The sum is 3.")
-        model = ScriptedModel(["Hel", PAUSE, "lo", ConnectionError("lost")], "Hello")
+        model = ScriptedModel(["Hel", Pause(), "lo", ConnectionError("lost")], "Hello")
         model = ScriptedModel(rules=[("weather", tool_call("weather", city="Rome"))], always="I do not know.")
 
     Args:

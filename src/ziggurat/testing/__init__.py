@@ -2,7 +2,7 @@
 
 from ziggurat.models.real import allow_real_calls, forbid_real_calls
 from ziggurat.models.replay import ReplayModel
-from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
+from ziggurat.models.scripted import Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.conversations import apply_violation, valid_conversation
 from ziggurat.testing.expect import expect, fail_on
@@ -11,7 +11,6 @@ from ziggurat.testing.stores import CHECKS, run_check
 
 __all__ = [
     "CHECKS",
-    "PAUSE",
     "Cassette",
     "HandClock",
     "Pause",

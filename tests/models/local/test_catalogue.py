@@ -13,12 +13,13 @@ from hypothesis import given, settings, strategies as st
 
 from ziggurat import ConfigurationError
 from ziggurat.errors import ModelError
-from ziggurat.models import install, installed
+from ziggurat.models import install
 from ziggurat.models.local.catalogue import (
     CATALOGUE,
     PinnedModel,
     cache_directory,
     check_installed,
+    installed,
     installed_models,
     progress_bar,
     remove,
