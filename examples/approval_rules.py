@@ -6,7 +6,7 @@ from ziggurat import Agent, Approvals, Approve, Deny, Modify, Rule
 from ziggurat.agents import Decision, PendingItem
 from ziggurat.events import ApprovalDecided, ApprovalExecuted
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 async def pay(to: str, amount: int) -> str:

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from ziggurat import Approvals, Approve
 from ziggurat.code import Workspace, deep_agent
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 MODEL = ScriptedModel(
     tool_call("write_todos", todos=[{"content": "find the fault"}, {"content": "mend it"}]),

@@ -7,7 +7,7 @@ from pathlib import Path
 from ziggurat import Agent
 from ziggurat.knowledge import GraphStore, graph_tools
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 NOTES: list[ScriptedReply] = [
     [

@@ -7,7 +7,7 @@ from pathlib import Path
 from ziggurat import Agent, Approve
 from ziggurat.mcp import mcp
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 SERVER = [sys.executable, str(Path(__file__).parent / "apps" / "tool_server.py")]
 CALLS = [tool_call("library_find", text="tea"), tool_call("notes_keep", text="buy tea")]

@@ -5,7 +5,7 @@ import asyncio
 from ziggurat import Agent, tool
 from ziggurat.agents import Environment
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 from ziggurat.tools import PermissionLog
 
 

@@ -9,7 +9,7 @@ from ziggurat import Agent, serve, tool
 from ziggurat.agents import Answer, a2a
 from ziggurat.flows import ask
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 @tool

@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat import Agent, Runnable
-from ziggurat.models import ModelRequest
+from ziggurat.messages import ModelRequest
 from ziggurat.teams import TeamResult, mesh, ring, star
 from ziggurat.testing import ScriptedModel
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.samples import LONG, SEED, amount
-from ziggurat.models import forbid_real_calls
+from ziggurat.testing import forbid_real_calls
 
 forbid_real_calls()
 os.environ.pop("PYTHONASYNCIODEBUG", None)

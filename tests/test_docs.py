@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from tests.test_house import FLOORS
 from ziggurat.cli.main import execute
-from ziggurat.models import PROVIDERS
+from ziggurat.providers import PROVIDERS
 from ziggurat.sandbox import Sandbox
 from ziggurat.testing import allow_real_calls
 

@@ -179,6 +179,14 @@ def test_the_reference_lists_every_name() -> None:
     assert REFERENCE.read_text(encoding="utf-8") == reference(), f"run this test with {UPDATE}=1"
 
 
+def test_a_name_is_in_one_module_and_perhaps_in_the_package() -> None:
+    homes: dict[str, list[str]] = {}
+    for module in FACES:
+        for name in names_of(module) if module != "ziggurat" else ():
+            homes.setdefault(name, []).append(module)
+    assert not {name: modules for name, modules in homes.items() if len(modules) > 1}
+
+
 def index() -> str:
     """Return the table that says, at run time, in which module each name that is loaded lazily is."""
     lines = []

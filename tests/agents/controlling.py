@@ -17,9 +17,9 @@ from typing import Any
 from tests.stores.server import PostgresServer
 from ziggurat import Agent, AgentRun, Context, Event, ModelRequest, tool
 from ziggurat.events import Skipped, Steered, ToolDelta
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def agent_of(url: str) -> Agent[Any]:

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from ziggurat import Agent, Context, tool
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 RUNS = 10
 

@@ -12,8 +12,8 @@ from ziggurat import Agent, AgentRun, Event, Message
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.path import is_beneath
 from ziggurat.events import Delta, Dropped, Fold
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 from ziggurat.testing.loop import disk
 
 

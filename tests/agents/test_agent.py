@@ -31,11 +31,10 @@ from ziggurat import (
 from ziggurat.core.service import COMPOSITE, NAME, fact
 from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
-from ziggurat.messages import Thinking, Transcript, assistant, stops, tool_message
+from ziggurat.messages import Thinking, Transcript, assistant, stops, tool_call, tool_message
 from ziggurat.messages.agent import AgentStep
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 MODEL = ScriptedModel(always="hello")
 

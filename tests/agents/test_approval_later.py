@@ -20,10 +20,9 @@ from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, De
 from ziggurat.agents import Decision, Environment, PendingItem
 from ziggurat.journal import Row
 from ziggurat.journal.store import chained, run_log
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
 
 ROOT = Path(__file__).parents[2]
 

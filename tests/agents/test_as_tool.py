@@ -24,10 +24,9 @@ from ziggurat.calls.enter import MAX_DEPTH
 from ziggurat.errors import ModelError
 from ziggurat.events import AgentEnded, AgentStarted
 from ziggurat.layers.retry import timeout
-from ziggurat.messages import stops
-from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.messages import stops, tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.testing import HandClock, Pause, ScriptedModel, ScriptedReply
 
 
 def _outer(inner: Any, call: ScriptedReply | None = None, **options: Any) -> AgentRun:

@@ -14,9 +14,8 @@ from ziggurat.agents import Environment, RunHandle, runs_of
 from ziggurat.errors import RunExists, RunInProgress, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class Gates:

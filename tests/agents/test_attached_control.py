@@ -16,10 +16,9 @@ from ziggurat.agents import Steerable
 from ziggurat.errors import AlreadyDecided, RunNotFound
 from ziggurat.flows import flow, send
 from ziggurat.journal import Store
-from ziggurat.messages import assistant, stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.stores import Session
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 DB: Key[str] = Key("db")
 

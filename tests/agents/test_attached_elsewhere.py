@@ -11,9 +11,9 @@ from tests.stores.places import QUEUES, stores
 from ziggurat import Agent, Context, tool
 from ziggurat.events import Skipped, ToolDelta
 from ziggurat.journal import Store
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.runs.control import SubscribedItem
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class Audience:

@@ -11,11 +11,10 @@ import pytest
 
 from ziggurat import Agent, Event, Message, ModelRequest, tool
 from ziggurat.journal import Store
-from ziggurat.messages import stops
-from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.messages import stops, tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.stores import connect
-from ziggurat.testing import assert_no_leaks
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, assert_no_leaks
 
 
 def _said(messages: Sequence[Message]) -> list[str]:

@@ -25,10 +25,9 @@ from ziggurat import (
     tool,
 )
 from ziggurat.errors import LimitExceeded, MissingExtra
-from ziggurat.messages import assistant, stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 COST = Usage(400, 10, requests=1)
 CHILDREN = 50

@@ -11,10 +11,9 @@ from ziggurat import Agent, Callbacks, ConfigurationError, Event, ToolCall, stac
 from ziggurat.events import AgentEnded, TextDelta, ThinkingDelta
 from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.models import Pause, ScriptedModel
+from ziggurat.messages import stops, tool_call
 from ziggurat.models.scripted import Piece
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel
 
 
 async def echo(text: str) -> str:

@@ -33,11 +33,10 @@ from ziggurat.core.context import Scope
 from ziggurat.errors import ModelError
 from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore, DedupeStore, cache, dedupe, fallback, hedge, pipeline, retry, steer, timeout
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.runs.drive import partial_of
 from ziggurat.stops import BudgetExceeded, Completed, Failed, Suspended
-from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
 
 ASKED = AgentRequest((user("go"),))
 BROKEN: Any = ["part", ConnectionError("gone")]

@@ -15,10 +15,9 @@ from ziggurat import Agent, AgentRun, Approve, Runnable, tool
 from ziggurat.agents import Answer
 from ziggurat.errors import ConfigurationError, JournalMismatch
 from ziggurat.flows import ask, event, first, flow, quorum, send, step
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.plans import Graph, Sequence, Task, workflow
 from ziggurat.teams import explicit_handoff, handoffs, multi_handoff
-from ziggurat.tools import tool_call
 
 Make = Callable[..., Runnable[Any]]
 """Makes the code for a store, as it was, or, with True, as it is now."""

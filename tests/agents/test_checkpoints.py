@@ -12,8 +12,8 @@ from ziggurat.agents import Checkpoints
 from ziggurat.agents.checkpoints import Checkpoint
 from ziggurat.errors import RunNotFound
 from ziggurat.journal import Store
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool(effect="none")

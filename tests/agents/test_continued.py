@@ -9,9 +9,11 @@ from tests.hard_cases.support import through_json
 from ziggurat import Agent, Approve, ConfigurationError, ModelRequest, ToolCall, tool
 from ziggurat.core import root
 from ziggurat.flows import flow
-from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import Toolbox, tool_call
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import Toolbox
 
 
 def ask(*texts: str, name: str = "helper") -> list[ToolCall]:

@@ -14,10 +14,9 @@ from ziggurat.agents import Decision
 from ziggurat.errors import RunNotFound
 from ziggurat.events import AgentEnded, Delta, ModelEnded, Steered, ToolEnded, Warned
 from ziggurat.journal import Store
-from ziggurat.messages import stops
-from ziggurat.models import Pause, ScriptedModel
+from ziggurat.messages import stops, tool_call
 from ziggurat.runs.options import RunArguments
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel
 
 STORES = ["by reference", "sqlite", "file"]
 

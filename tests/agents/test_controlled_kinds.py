@@ -14,10 +14,9 @@ from ziggurat import Agent, ConfigurationError, ModelRequest, Runnable, tool
 from ziggurat.flows import event, flow, gather, sleep, step
 from ziggurat.journal import Store
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import stops, tool_call
 from ziggurat.teams import majority
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class Gate:

@@ -13,8 +13,8 @@ from ziggurat import Agent, AgentRun, Message, Text, ToolCall, ToolResult, stop_
 from ziggurat.compaction import Compaction, Recent, over_messages
 from ziggurat.errors import ContextOverflow, ModelError
 from ziggurat.messages import Thinking, ValidationPolicy, assistant, validate
-from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import Pause, ScriptedModel
 
 SENDABLE = ValidationPolicy.sendable()
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ziggurat import Agent, ConfigurationError, Context, Key, tool
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class Database:

@@ -5,7 +5,7 @@ import pytest
 from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, tool
 from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode
 from ziggurat.layers.retry import retry
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 MODEL = ScriptedModel(always="x")
 

@@ -18,9 +18,8 @@ from ziggurat.flows import Flow, ask, event, flow, gather, sleep
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
 from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
 from ziggurat.runs.waking import due
-from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
 
 KINDS = [None, *PLACES]
 

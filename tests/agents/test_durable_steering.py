@@ -15,7 +15,8 @@ from ziggurat.agents import RunHandle, Runnable, runs_of
 from ziggurat.events import Steered
 from ziggurat.messages import ToolCall, stops, tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.models import FunctionModel
+from ziggurat.testing import ScriptedModel
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from ziggurat.events import AgentEnded, Delta
 from ziggurat.flows import Flow, ask, flow, step
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 
 class Order(Struct):

@@ -16,10 +16,8 @@ from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Context, ModelRequest, ModelResponse
 from ziggurat.agents import RunHandle
 from ziggurat.errors import EmptyPrompt, RunNotFound
-from ziggurat.messages import assistant, stops
-from ziggurat.models import Pause, ScriptedModel
-from ziggurat.testing import assert_no_leaks
-from ziggurat.tools import tool_call
+from ziggurat.messages import assistant, stops, tool_call
+from ziggurat.testing import Pause, ScriptedModel, assert_no_leaks
 
 
 async def test_it_goes_on_beside_and_has_a_result() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from ziggurat import Agent, AgentRun, ConfigurationError, ToolCall, tool
 from ziggurat.knowledge import Entity, GraphStore, KnowledgeGraph, Relation, graph_tools
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool(permissions=[])

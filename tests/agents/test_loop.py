@@ -24,9 +24,8 @@ from ziggurat import (
 from ziggurat.agents.reply import PAUSES, REPAIRS
 from ziggurat.errors import ModelError
 from ziggurat.events import AgentEnded, AgentStarted, ModelEnded, ModelStarted, StepEnded, StepStarted
-from ziggurat.messages import Thinking, assistant, stops
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import Thinking, assistant, stops, tool_call
+from ziggurat.testing import ScriptedModel
 
 
 async def echo(text: str) -> str:

@@ -11,10 +11,9 @@ from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Event, Messag
 from ziggurat.agents import max_steps
 from ziggurat.agents.stop import Policy, all_of
 from ziggurat.events import LoopWarning
-from ziggurat.messages import assistant, stops
-from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 Warnings = list[tuple[str, str, int]]
 

@@ -10,7 +10,7 @@ from ziggurat.agents.stop import max_steps
 from ziggurat.core.event import warn_once
 from ziggurat.errors import ConfigurationError
 from ziggurat.flows import Flow, flow
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 def delete_file(path: str) -> str:

@@ -16,11 +16,9 @@ from ziggurat.agents import Environment
 from ziggurat.flows import flow, step
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
-from ziggurat.messages import assistant, stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.stores import InMemoryStore, PostgresStore, SqliteStore, connect
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel
 
 DB: Key[str] = Key("db")
 

@@ -16,11 +16,10 @@ from ziggurat.agents import Output
 from ziggurat.agents.output import AnswerReader
 from ziggurat.core.service import fact
 from ziggurat.errors import InvalidArguments, ModelRetry, RunExists
-from ziggurat.messages import assistant, stops
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.model import FINAL_ANSWER, OUTPUT_MODES, FinishReason, OutputMode
-from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 
 class City(Struct):

@@ -31,11 +31,10 @@ from ziggurat import Agent, AgentRun, ConfigurationError, tool
 from ziggurat.agents import Output
 from ziggurat.agents.output import AnswerReader
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.model import FINAL_ANSWER, OutputMode
-from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 
 def even(value: int) -> int:

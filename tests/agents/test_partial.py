@@ -18,10 +18,10 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.core.codec import encode
 from ziggurat.events import TextDelta, ToolCallDelta, partial_values
 from ziggurat.layers.retry import retry
+from ziggurat.messages import tool_call
 from ziggurat.messages.model import OutputMode
-from ziggurat.models import ScriptedModel
 from ziggurat.models.scripted import Piece
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class City(Struct):

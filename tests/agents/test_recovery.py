@@ -19,9 +19,9 @@ from ziggurat import Agent, ConfigurationError, Context, Key, Message, tool
 from ziggurat.agents import Environment
 from ziggurat.errors import StoreError
 from ziggurat.journal import Store
-from ziggurat.messages import stops
-from ziggurat.models import FunctionModel, ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import stops, tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.testing import ScriptedModel
 
 STORES = ["by reference", "sqlite", "postgres"]
 DB: Key[str] = Key("db")

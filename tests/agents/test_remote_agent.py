@@ -16,12 +16,12 @@ from ziggurat.agents import Answer, Environment, Runnable, a2a
 from ziggurat.core.clock import SystemClock
 from ziggurat.errors import StoreError
 from ziggurat.flows import flow
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
 from ziggurat.stops import Cancelled, Completed, Failed, Suspended
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import ring
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class Died(StoreError):

@@ -8,11 +8,11 @@ from msgspec import Struct
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
 from ziggurat import Agent, ConfigurationError, Context, Key, ModelResponse, Toolbox, raw_tool, tool
 from ziggurat.errors import ModelRetry
-from ziggurat.messages import assistant, stops
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.model import OutputMode
-from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.models import FunctionModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 
 class City(Struct):

@@ -33,10 +33,9 @@ from ziggurat.journal import LocalJournal, Store
 from ziggurat.journal.entries import Failure
 from ziggurat.journal.store import run_log
 from ziggurat.layers.retry import timeout
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool(approval=True)

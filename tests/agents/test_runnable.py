@@ -36,12 +36,10 @@ from ziggurat.events import AgentEnded, Warned
 from ziggurat.flows import flow
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.messages import Transcript, assistant, stops
-from ziggurat.models import Pause, ScriptedModel
+from ziggurat.messages import Transcript, assistant, stops, tool_call
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import majority
-from ziggurat.testing import assert_no_leaks
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel, assert_no_leaks
 
 DB: Key[str] = Key("db")
 

@@ -26,15 +26,14 @@ from ziggurat.errors import RunNotFound
 from ziggurat.knowledge import KnowledgeGraph
 from ziggurat.layers import Gate, retry
 from ziggurat.memory import AgentMemory, Remembering, WorkingMemory, open_memory
-from ziggurat.messages import assistant
+from ziggurat.messages import assistant, tool_call
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.stops import status_of
-from ziggurat.models import ScriptedModel
 from ziggurat.observe import Metrics
 from ziggurat.plans import Parallel, Task, workflow
 from ziggurat.runtime import Runtime
 from ziggurat.teams import parallel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool

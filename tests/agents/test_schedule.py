@@ -17,9 +17,8 @@ from ziggurat.agents.worker import Worker
 from ziggurat.errors import CallerError, StoreError, StoreUnavailable
 from ziggurat.flows import due_ticks, every, flow, schedule, step
 from ziggurat.journal import LogInfo, Row
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock, run_until_idle
+from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
 
 START = 1_000_000_800.0
 """A full hour."""

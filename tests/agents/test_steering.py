@@ -29,11 +29,9 @@ from ziggurat.events import AgentEnded, Delta, Steered, StepEnded, ToolEnded
 from ziggurat.journal.entries import Ended
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
-from ziggurat.messages import ValidationPolicy, assistant, stops, validate
-from ziggurat.models import Pause, ScriptedModel
+from ziggurat.messages import ValidationPolicy, assistant, stops, tool_call, validate
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import assert_no_leaks
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel, assert_no_leaks
 
 COST = Usage(10, 1, requests=1)
 

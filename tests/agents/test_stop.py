@@ -33,11 +33,10 @@ from ziggurat import (
 from ziggurat.agents import Environment, Output, max_steps, max_tool_calls, until_no_tool_calls
 from ziggurat.agents.stop import Advice, BasePolicy, Policy, Progress, all_of, any_of
 from ziggurat.errors import LimitExceeded, ModelError, ServiceError
-from ziggurat.messages import assistant, stops
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.model import FinishReason, OutputMode
-from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.testing import HandClock, Pause, ScriptedModel, ScriptedReply
 
 CALLS: list[ScriptedReply] = [
     tool_call("echo", text="a"),

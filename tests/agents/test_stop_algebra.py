@@ -10,9 +10,8 @@ from tests.samples import amount
 from ziggurat import Agent, tool
 from ziggurat.agents import max_steps
 from ziggurat.agents.stop import Advice, BasePolicy, Progress, Verdict, all_of, any_of
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import ScriptedModel
 
 STEPS = 8
 

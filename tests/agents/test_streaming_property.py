@@ -12,11 +12,9 @@ from ziggurat import Agent, Image, ModelRequest, Usage, stack
 from ziggurat.errors import ModelError
 from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
-from ziggurat.messages import Thinking, assistant, stops
-from ziggurat.models import Pause, ScriptedModel, ScriptedReply
+from ziggurat.messages import Thinking, assistant, stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import assert_no_leaks
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel, ScriptedReply, assert_no_leaks
 
 Script = list[list[ScriptedReply]]
 """The replies to the tries of each step; the last one also answers all further tries."""

@@ -14,8 +14,8 @@ from tests.samples import sample
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Toolbox, ToolCall, stack
 from ziggurat.agents import AGENT_INPUT
 from ziggurat.layers.retry import timeout
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 
 class Order(Struct):

@@ -18,13 +18,12 @@ from ziggurat import Agent, AgentRun, Approve, Middleware, ModelRequest, ModelRe
 from ziggurat.errors import ModelError
 from ziggurat.journal import Store
 from ziggurat.layers.retry import retry
-from ziggurat.messages import assistant
+from ziggurat.messages import assistant, tool_call
 from ziggurat.messages.agent import empty_run
 from ziggurat.messages.prompts import request_of
 from ziggurat.messages.usage import Tally, cost_text, price_of_calls
-from ziggurat.models import ScriptedModel
 from ziggurat.stops import Completed
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 NAMES = ("openai:gpt-4o", "anthropic:claude-sonnet-4-5", "scripted")
 STAGES = st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), min_size=1, max_size=3)

@@ -20,11 +20,10 @@ from ziggurat.flows import ask, event, flow, gather, sleep
 from ziggurat.journal import LocalJournal, Store
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.store import Claim
-from ziggurat.messages import stops
-from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.messages import stops, tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock, run_until_idle
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
 
 STORES = ["by reference", "sqlite", "postgres"]
 DB: Key[str] = Key("db")

@@ -22,7 +22,7 @@ from ziggurat.journal.entries import Failure, Result
 from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, steer, timeout
 from ziggurat.messages import Model, ModelSettings, ToolCall, ToolSpec, Transcript, assistant, stops, tool_call
 from ziggurat.messages.usage import ASSUMED_OUTPUT
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 def request(text: str = "x" * 40, **settings: int) -> ModelRequest:

@@ -30,12 +30,11 @@ from ziggurat import (
 )
 from ziggurat.agents import Decision, DidNotHappen, Environment, Happened
 from ziggurat.flows import flow
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.model import Interrupted
-from ziggurat.models import ScriptedModel
 from ziggurat.teams import handoffs
-from ziggurat.testing import HandClock
-from ziggurat.tools import FunctionTool, tool_call
+from ziggurat.testing import HandClock, ScriptedModel
+from ziggurat.tools import FunctionTool
 
 PAY = tool_call("pay", to="Ada", amount=5)
 AGAIN = tool_call("pay", amount=5, to="Ada")

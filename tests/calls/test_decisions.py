@@ -37,10 +37,10 @@ from ziggurat.layers import retry, timeout
 from ziggurat.messages import ModelRequest, ToolCall, Transcript, stops, tool_call
 from ziggurat.messages.agent import Stage, decision_of
 from ziggurat.middleware import Redaction
-from ziggurat.models import ScriptedModel
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stops import Suspended
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 from ziggurat.tools import FunctionTool
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.decisions import fitting, normalize_at

@@ -27,9 +27,8 @@ from ziggurat.layers import retry
 from ziggurat.messages import Message, Transcript, assistant, stops, tool_call
 from ziggurat.messages.agent import Decisions
 from ziggurat.middleware import Redaction
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock, run_until_idle
+from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
 
 
 class Watch(Middleware):

@@ -24,10 +24,10 @@ from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Decided, JournalEntry, Pending
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages import ToolSpec
+from ziggurat.messages import ToolResult, ToolSpec, tool_call
 from ziggurat.stops import Suspended
 from ziggurat.testing import HandClock, ScriptedModel
-from ziggurat.tools import FunctionTool, ToolResult, tool_call
+from ziggurat.tools import FunctionTool
 from ziggurat.tools.approval import APPROVALS
 
 

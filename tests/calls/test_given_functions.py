@@ -31,10 +31,10 @@ from ziggurat.layers import (
 from ziggurat.memory import Remembering, memory_tools
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.middleware import everywhere
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Compound, Graph, Loop, Method, Planner, Primitive, Task, htn_flow, when, workflow
 from ziggurat.plans.graph_parts import END, START
 from ziggurat.teams import group_chat, star
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -22,10 +22,12 @@ from ziggurat.core.failures import Cause, is_expected
 from ziggurat.errors import EmptyPrompt, MissingExtra, NotRepeatable, RunNotFound, ServiceError, StoreError
 from ziggurat.events import AgentEnded, ToolEnded
 from ziggurat.flows import flow, step
+from ziggurat.journal import Store
 from ziggurat.messages import Image, ModelRequest, ModelResponse, stops, tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models import FunctionModel, ScriptedModel
-from ziggurat.stores import InMemoryStore, Store
+from ziggurat.models import FunctionModel
+from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 from ziggurat.tools import FunctionTool, Toolbox, tool
 
 DB: Key[str] = Key("db")

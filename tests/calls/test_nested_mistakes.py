@@ -17,7 +17,7 @@ from tests.calls.slips import HERE, Slip
 from tests.samples import rows
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approvals, Budget, Context, Message, Middleware, Runnable, Toolbox, stack, stop_when, tool
-from ziggurat.agents import AgentRun, Approve
+from ziggurat.agents import AgentRun, Approve, Rule
 from ziggurat.errors import Denied, ServiceError, ToolError
 from ziggurat.flows import flow, settled
 from ziggurat.layers import fallback, retry, steer
@@ -25,7 +25,6 @@ from ziggurat.messages import ModelRequest, ModelResponse, Text, stops, tool_cal
 from ziggurat.messages.message import Part
 from ziggurat.teams import background, debate, group_chat
 from ziggurat.testing import ScriptedModel
-from ziggurat.tools import Rule
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -32,10 +32,9 @@ from ziggurat.errors import ModelError, StoreError
 from ziggurat.flows import flow
 from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.model import SPEC
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -17,10 +17,9 @@ from ziggurat.core.service import Effect
 from ziggurat.errors import ModelError, StoreError
 from ziggurat.flows import flow
 from ziggurat.layers.alternatives import fallback
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.plans import Graph, Task, workflow
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
 
 ENDS: dict[str, Exception | str] = {
     "connection": ConnectionError("gone"),

@@ -18,11 +18,11 @@ from ziggurat.flows import flow, step
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Result
 from ziggurat.layers import timeout
-from ziggurat.messages import assistant, stops
+from ziggurat.messages import ToolCall, ToolResult, assistant, stops, tool_call
 from ziggurat.middleware import Middleware
 from ziggurat.stores import InMemoryStore, pending
 from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
-from ziggurat.tools import ToolCall, ToolResult, quorum_join, tool_call
+from ziggurat.tools import quorum_join
 
 
 class Order:

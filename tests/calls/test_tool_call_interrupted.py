@@ -11,9 +11,9 @@ from tests.stores.places import new_store, reopened
 from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Context, Deny, Modify, raw_tool, tool
 from ziggurat.agents import Decision, DidNotHappen, Happened
 from ziggurat.events import ApprovalDecided, ApprovalRequested
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.model import Interrupted
-from ziggurat.tools import FunctionTool, tool_call
+from ziggurat.tools import FunctionTool
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -36,11 +36,10 @@ from ziggurat.errors import Denied, InvalidArguments, ModelError, NotRepeatable
 from ziggurat.flows import flow, step
 from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.model import Interrupted
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import HandClock
-from ziggurat.tools import FunctionTool, tool_call
+from ziggurat.testing import HandClock, ScriptedModel
+from ziggurat.tools import FunctionTool
 from ziggurat.tools.outcome import is_lost
 
 pytestmark = pytest.mark.usefixtures("place")

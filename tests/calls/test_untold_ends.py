@@ -13,8 +13,7 @@ from ziggurat.flows import ask, event, flow, step
 from ziggurat.layers import timeout
 from ziggurat.messages import stops
 from ziggurat.middleware import Redaction
-from ziggurat.models import Pause, ScriptedModel
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, Pause, ScriptedModel
 
 SECRET = "sk-secret-of-mine"
 

@@ -13,11 +13,9 @@ from ziggurat import Agent, AgentRun, Approvals, Approve, tool
 from ziggurat.agents import Answer, Decision, Environment, PendingItem, RunHandle, runs_of
 from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
 from ziggurat.journal.store import InboxItem
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock, run_until_idle
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
 
 PLACES = [None, *STORES]
 

@@ -18,7 +18,7 @@ from msgspec.json import encode
 
 from tests.samples import amount
 from ziggurat import Agent, Budget, Context, Message, Middleware, Modify, Text, Toolbox, layer, raw_tool, stack, tool
-from ziggurat.agents import Environment, PendingItem
+from ziggurat.agents import Approvals, Environment, PendingItem, Rule
 from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.calls.tool_call import act
 from ziggurat.core import root
@@ -26,8 +26,8 @@ from ziggurat.core.context import JOURNAL, RUN_ID, Scope
 from ziggurat.errors import ConfigurationError, Suspend
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Intent
-from ziggurat.messages import ModelRequest, ModelResponse
-from ziggurat.tools import Approvals, FunctionTool, PermissionLog, Rule, ToolCall, ToolResult
+from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, ToolResult
+from ziggurat.tools import FunctionTool, PermissionLog
 from ziggurat.tools.approval import APPROVALS
 
 RULES = amount(300, 2_000)

@@ -12,9 +12,11 @@ from msgspec import Struct
 from ziggurat import Agent, Approvals, Context, Message, ModelRequest, ModelResponse, ToolCall, Usage, tool
 from ziggurat.errors import ModelError
 from ziggurat.flows import ask, event, flow, gather, step
-from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.plans import Graph, StateGraph, append
-from ziggurat.tools import calculator, tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
+from ziggurat.tools import calculator
 
 print("printed while loading")
 

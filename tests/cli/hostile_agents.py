@@ -2,8 +2,9 @@
 
 from ziggurat import Agent, Approvals, tool
 from ziggurat.errors import ModelError
-from ziggurat.models import FunctionModel, ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
+from ziggurat.testing import ScriptedModel
 
 HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b1m\u202edrawkcab\u2066\u200b\u2028\r\x7f\u2800\u3164\u0301\u00ad\ufeff\U000e0041 end"
 

@@ -16,10 +16,9 @@ from ziggurat import Agent, AgentRun, Approvals, Approve, Deny, Modify, ToolCall
 from ziggurat.agents import Decision, DidNotHappen, Happened, PendingItem
 from ziggurat.cli.approve import ask_decisions, ask_person
 from ziggurat.cli.main import main
-from ziggurat.messages import Transcript
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import Transcript, tool_call
 from ziggurat.stops import Suspended
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 SHOWN = 'calculator needs approval:\n  {"expression":"12 * (7 + 5)"}\n'
 

@@ -9,10 +9,9 @@ from typing import Any
 from tests.cli.conftest import Command
 from ziggurat import Agent, AgentRun, tool
 from ziggurat.flows import continue_as_new, event, flow, sleep
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import SqliteStore, connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool(approval=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import AGENTS, Command, listed
-from ziggurat.models import PROVIDERS, FunctionModel
+from ziggurat.models import FunctionModel
+from ziggurat.providers import PROVIDERS
 
 
 def test_a_test_is_not_made_with_an_agent_that_cannot_be_named(kept: Command) -> None:

@@ -13,7 +13,8 @@ from ziggurat.cli.agents import agent_of
 from ziggurat.cli.options import AgentOptions
 from ziggurat.memory import AgentMemory, import_memories, open_memory
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
-from ziggurat.models import PROVIDERS, FunctionModel
+from ziggurat.models import FunctionModel
+from ziggurat.providers import PROVIDERS
 
 
 @pytest.fixture

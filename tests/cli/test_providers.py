@@ -9,8 +9,8 @@ import pytest
 from tests.cli.conftest import Command
 from tests.samples import sample
 from ziggurat.fake_provider import FakeProvider, status
+from ziggurat.messages import tool_call
 from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.tools import tool_call
 
 WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
 one_wire = pytest.mark.parametrize("wire", sample(WIRES, 1))

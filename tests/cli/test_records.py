@@ -13,10 +13,10 @@ from tests.stores.cut import cut
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.cli.records import seconds_of
 from ziggurat.journal.store import run_log
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stops import Stop
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def test_runs_are_listed_and_filtered(kept: Command) -> None:

@@ -12,8 +12,9 @@ from tests.cli import agents
 from tests.cli.conftest import AGENTS, Command, listed
 from ziggurat import Agent, AgentRun
 from ziggurat.events import ApprovalRequested
-from ziggurat.models import PROVIDERS, ScriptedModel
+from ziggurat.providers import PROVIDERS
 from ziggurat.stores import SqliteStore, connect
+from ziggurat.testing import ScriptedModel
 
 
 def test_a_run_that_waits_says_how_to_go_on_and_does(kept: Command) -> None:

@@ -11,8 +11,9 @@ from ziggurat.cli.main import main
 from ziggurat.core.codec import decode
 from ziggurat.events import AgentEnded
 from ziggurat.messages.events import AnyEvent
-from ziggurat.models import PROVIDERS, FunctionModel
+from ziggurat.models import FunctionModel
 from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.providers import PROVIDERS
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat: Command) -> None:

@@ -17,8 +17,8 @@ from ziggurat import Agent
 from ziggurat.agents import Environment
 from ziggurat.cli.supervised import supervised
 from ziggurat.journal.store import Claim
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore, connect
+from ziggurat.testing import ScriptedModel
 
 
 class _Failing(InMemoryStore):

@@ -15,9 +15,9 @@ from tests.stores.server import schema
 from ziggurat import Agent, tool
 from ziggurat.agents import Environment
 from ziggurat.errors import StoreError
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 DESK = """
 from ziggurat import Agent

@@ -9,9 +9,8 @@ from tests.samples import amount
 from ziggurat import Agent, ConfigurationError, ToolCall, tool
 from ziggurat.code import LargeResults, Workspace, deep_agent
 from ziggurat.compaction import Compaction, Drop, over_tokens
-from ziggurat.messages import Text, ToolResult
-from ziggurat.models import ModelRequest, ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import ModelRequest, Text, ToolResult, tool_call
+from ziggurat.testing import ScriptedModel
 
 TASKS = [
     {"content": "read", "status": "completed"},

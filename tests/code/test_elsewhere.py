@@ -16,11 +16,10 @@ from ziggurat.agents import Decision, DidNotHappen, Environment, Happened
 from ziggurat.code import CodeTool, Todos, Workspace
 from ziggurat.errors import StoreError
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel
 from ziggurat.sandbox import Sandbox
 from ziggurat.stores import InMemoryStore, PostgresStore, SqliteStore
 from ziggurat.teams import parallel
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, ScriptedModel
 
 _DONE = {"content": "read", "status": "completed"}
 SCRIPTS: dict[str, list[tuple[str, dict[str, Any]]]] = {

@@ -20,9 +20,9 @@ from ziggurat.agents import Output
 from ziggurat.code import recursive_agent
 from ziggurat.errors import ConfigurationError
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel
 from ziggurat.sandbox import Sandbox
 from ziggurat.stops import BudgetExceeded, Completed, StopCondition, Suspended, ToolCalled
+from ziggurat.testing import ScriptedModel
 
 _WHY = Sandbox.unavailable("monty")
 pytestmark = pytest.mark.skipif(_WHY is not None, reason=f"monty: {_WHY}")

@@ -10,10 +10,9 @@ import pytest
 from tests.samples import amount
 from ziggurat import Agent, ConfigurationError, ToolCall
 from ziggurat.code import CodeTool, LargeResults, Todos, Workspace
-from ziggurat.messages import assistant
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import assistant, tool_call
 from ziggurat.sandbox.files import MAX_FILE
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 Files = dict[str, str]
 PATHS = ["a.md", "b/c.py", "b/d/e.py", "b/f.md"]

@@ -51,9 +51,9 @@ from ziggurat.layers import (
 )
 from ziggurat.messages import Message, ToolCall, Usage, assistant
 from ziggurat.middleware import Redaction, Trim
-from ziggurat.models import ScriptedModel
 from ziggurat.observe import Metrics
 from ziggurat.teams import majority
+from ziggurat.testing import ScriptedModel
 
 LAYERS: dict[str, Callable[[], Any] | None] = {
     "bare": None,

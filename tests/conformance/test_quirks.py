@@ -7,12 +7,12 @@ from tests.provider.reply_quirks import BAD_ARGUMENTS
 from tests.samples import pairs
 from ziggurat import Agent, AgentRun
 from ziggurat.fake_provider import FakeProvider, Quirk
-from ziggurat.models import ScriptedReply
+from ziggurat.messages import tool_call
 from ziggurat.models.http import providers
 from ziggurat.providers import Limits
 from ziggurat.stops import Completed, Failed, Incomplete
+from ziggurat.testing import ScriptedReply
 from ziggurat.testing.server.loopback import ReceivedRequest
-from ziggurat.tools import tool_call
 
 Done = tuple[str, int, int] | tuple[str, int, int, str]
 

@@ -13,10 +13,10 @@ from ziggurat import Agent
 from ziggurat.core.failures import log_failure
 from ziggurat.core.log import logger
 from ziggurat.core.visible import is_hidden
+from ziggurat.messages import tool_call
 from ziggurat.middleware import Logging
-from ziggurat.models import ScriptedModel
 from ziggurat.observe import JsonFormatter, RunFilter
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 HOSTILE = [
     "404\x1b]0;owned\x07\x1b[2J",

@@ -110,7 +110,7 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: layer(wrong(partial(positional, seconds=1.0))), "ctx, inner"),
     (lambda: layer(wrong(plain)), "async def plain"),
     *[(partial(stack, wrong(each)), "service first") for each in (None, "gpt", 3)],
-    (lambda: stack(wrong("house:one"), same()), "models.resolve"),
+    (lambda: stack(wrong("house:one"), same()), "providers.resolve"),
     (lambda: stack(wrong(str), same()), "make an object of it"),
     (lambda: stack(wrong(tagged(tag="a")), same()), "tagged"),
     (lambda: stack(shout, wrong(lambda: None)), "service alone"),

@@ -10,8 +10,8 @@ from ziggurat import Agent, AgentRun, Budget, ConfigurationError, ModelSettings
 from ziggurat.core.settings import ARGUMENTS, OF_AGENTS, OF_RUNS
 from ziggurat.flows import flow, step
 from ziggurat.messages.agent import _MEANT
-from ziggurat.models import ScriptedModel
 from ziggurat.runs.options import RunArguments
+from ziggurat.testing import ScriptedModel
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

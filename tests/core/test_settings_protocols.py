@@ -16,8 +16,8 @@ from ziggurat.journal import Store
 from ziggurat.journal.store import SupportsChangeSignal, SupportsLogMarks
 from ziggurat.memory import MemoryStore
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore, connect
+from ziggurat.testing import ScriptedModel
 
 
 class Delegating:

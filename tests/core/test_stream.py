@@ -9,8 +9,8 @@ from ziggurat import Agent, AgentRequest, ConfigurationError, Context, Event, Ti
 from ziggurat.core import CLOCK, root
 from ziggurat.errors import Suspend
 from ziggurat.events import Dropped, Retrying
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 from .hand import HandClock, HandTimer, settle
 

@@ -15,9 +15,8 @@ from ziggurat import Agent, Context, Middleware, ModelRequest, ModelResponse, st
 from ziggurat.agents import Environment
 from ziggurat.flows import flow
 from ziggurat.layers.retry import timeout
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import ScriptedModel
 
 
 async def _fails() -> None:

@@ -30,11 +30,11 @@ from ziggurat.core.tasks import StopSignal, as_failure, contained
 from ziggurat.errors import InvalidArguments, LimitExceeded, ModelError, ServiceError, Suspend
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.models import FunctionModel
 from ziggurat.observe import Metrics
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 KINDS: list[Callable[[], BaseException]] = [
     asyncio.CancelledError,

@@ -24,8 +24,8 @@ from ziggurat.databases.files import (
 )
 from ziggurat.databases.owner import new_owner
 from ziggurat.errors import StoreError
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import connect
+from ziggurat.testing import ScriptedModel
 
 UMASKS = (0, 0o022, 0o077, 0o177, 0o277, 0o777)
 

@@ -11,8 +11,8 @@ from tests.teams.patterns import EVERY, built, member
 from ziggurat import Agent, Context, ModelRequest, Runnable, tool
 from ziggurat.flows import ask
 from ziggurat.journal import Store
+from ziggurat.messages import tool_call
 from ziggurat.teams import handoffs, sequential_handoff
-from ziggurat.tools import tool_call
 
 
 class TeamWorld(World):

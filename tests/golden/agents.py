@@ -12,7 +12,7 @@ from ziggurat.errors import ModelError
 from ziggurat.layers import fallback, retry
 from ziggurat.messages import Text, assistant, tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 @tool

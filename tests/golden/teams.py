@@ -16,9 +16,9 @@ from ziggurat.agents import Environment
 from ziggurat.core.codec import SHAPE_VERSION, Raw
 from ziggurat.journal import LogInfo, Row, Store
 from ziggurat.journal.store import chained
+from ziggurat.messages import tool_call
 from ziggurat.stores import Session, SqliteStore
 from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
 
 TEAMS = f"version-{SHAPE_VERSION}/teams"
 

@@ -23,7 +23,7 @@ from ziggurat import Agent, Approve, Message, Middleware, ModelResponse, Runnabl
 from ziggurat.agents import Answer
 from ziggurat.flows import ask, event, flow, gather
 from ziggurat.journal import Store
-from ziggurat.messages import assistant
+from ziggurat.messages import assistant, tool_call
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.models import FunctionModel
 from ziggurat.stores import Session
@@ -41,7 +41,6 @@ from ziggurat.teams import (
     star,
     swarm,
 )
-from ziggurat.tools import tool_call
 
 TWICE = 2.2
 """Times as much as for n turns that 2n turns may take."""

@@ -28,8 +28,8 @@ from ziggurat.core.codec import Raw, as_error, decode, encode, error_to_json
 from ziggurat.core.service import name_of
 from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry
+from ziggurat.messages import tool_call
 from ziggurat.testing import run_until_idle
-from ziggurat.tools import tool_call
 
 R = TypeVar("R")
 

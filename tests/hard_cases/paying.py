@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.hard_cases.support import ByTurn, Said, results_in
 from ziggurat import Agent, ModelRequest, tool
+from ziggurat.messages import tool_call
 from ziggurat.messages.model import Interrupted
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
 
 
 def _reply(request: ModelRequest) -> Said:

@@ -32,9 +32,8 @@ from ziggurat.core.service import Effect
 from ziggurat.events import Diverged
 from ziggurat.messages import ModelRequest, ModelResponse, Text, ToolCall, ToolResult, stops, tool_call
 from ziggurat.messages.message import Part
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import run_until_idle
+from ziggurat.testing import ScriptedModel, run_until_idle
 from ziggurat.tools import FunctionTool
 
 SECRET = "hunter2"

@@ -15,9 +15,8 @@ from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Dropped, Retrying, TextDelta
 from ziggurat.layers import fallback, hedge, retry, timeout
 from ziggurat.messages import ModelRequest, ModelResponse, assistant, stops, tool_call
-from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, Pause, ScriptedModel
 from ziggurat.tools import FunctionTool
 
 LOST = ModelError("lost", kind="overloaded")

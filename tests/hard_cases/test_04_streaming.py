@@ -19,8 +19,7 @@ from ziggurat.events import AgentEnded, Delta, Dropped, ModelEnded, TextDelta, T
 from ziggurat.layers import fallback, hedge, retry
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.message import PartDelta
-from ziggurat.models import Pause, ScriptedModel, ScriptedReply
-from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.testing import HandClock, Pause, ScriptedModel, ScriptedReply, assert_no_leaks
 
 SECRET = "sk-12345"
 

@@ -13,9 +13,8 @@ from ziggurat.agents import Environment
 from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ModelRequest, ModelResponse, ModelSettings, assistant, stops, tool_call
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, ScriptedModel
 
 COST = 100
 """Tokens that each model call costs."""

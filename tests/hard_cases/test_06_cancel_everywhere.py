@@ -16,9 +16,9 @@ from ziggurat import Agent, AgentRun, Middleware, ModelRequest, ModelResponse, s
 from ziggurat.errors import RunNotFound
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import stops, tool_call
-from ziggurat.models import Pause, ScriptedModel
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import Pause, ScriptedModel
 
 
 class World:

@@ -29,9 +29,8 @@ from ziggurat.errors import ModelError
 from ziggurat.events import ToolStarted, Warned
 from ziggurat.journal.entries import Entered
 from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, assistant, stops, tool_call
-from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.testing import HandClock, Pause, ScriptedModel, assert_no_leaks
 from ziggurat.tools import FunctionTool
 
 

@@ -16,8 +16,9 @@ from ziggurat.agents.reply import REPAIRS
 from ziggurat.events import Delta, ModelEnded, TextDelta, ThinkingDelta, ToolCallDelta, ToolEnded, ToolStarted
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, ToolCall, ToolResult, stops
-from ziggurat.models import Pause, ScriptedModel, ScriptedReply, react
+from ziggurat.models import react
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import Pause, ScriptedModel, ScriptedReply
 
 ADD = 'Thought: I add {the} numbers.\nAction: add {"a": 1, "b": 2}\n'
 DONE = "Thought: That is it.\nAction: FINAL_ANSWER It is 3."

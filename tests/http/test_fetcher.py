@@ -15,9 +15,9 @@ from ziggurat.core import root
 from ziggurat.errors import ServiceError
 from ziggurat.http import Fetcher
 from ziggurat.layers.retry import retry
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.providers import Limits
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 HERE = ("127.0.0.0/8", "::1/128")
 

@@ -13,9 +13,9 @@ from ziggurat import Agent, tool
 from ziggurat.errors import JournalCorrupt, RunNotFound
 from ziggurat.journal import Store, accept_loss
 from ziggurat.journal.store import run_log
+from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore, connect
 from ziggurat.testing import ScriptedModel
-from ziggurat.tools import tool_call
 
 KINDS = ("sqlite", "postgres")
 RUN = run_log("r")

@@ -19,8 +19,8 @@ from ziggurat.errors import JournalCorrupt
 from ziggurat.journal import Row, Store
 from ziggurat.journal.rows import KEY, DigestChain, Key, chain_of, read_rows
 from ziggurat.journal.store import chained, run_log, session_log
+from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore, Session, connect
-from ziggurat.tools import tool_call
 
 OLD, NEW, OTHER = "old-0123456789abcdef", "new-0123456789abcdef", "bad-0123456789abcdef"
 RUN = run_log("r")

@@ -26,12 +26,10 @@ from ziggurat.events import CacheHit
 from ziggurat.layers import CACHE_POLICY, CacheStore, DedupeStore
 from ziggurat.layers.cache import Cached, CachePolicy, cache, dedupe
 from ziggurat.layers.retry import retry
-from ziggurat.messages import ToolSpec, Transcript, assistant
+from ziggurat.messages import Model, ToolSpec, Transcript, assistant, tool_call
 from ziggurat.messages.model import OutputSchema
-from ziggurat.models import Model, ScriptedModel
 from ziggurat.stops import Completed
-from ziggurat.testing import HandClock, fail_on
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel, fail_on
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -27,10 +27,9 @@ from ziggurat import (
 from ziggurat.core import root
 from ziggurat.layers import CacheStore, DedupeStore
 from ziggurat.layers.cache import cache, dedupe
-from ziggurat.messages import Transcript, assistant
+from ziggurat.messages import Transcript, assistant, tool_call
 from ziggurat.messages.model import FinishReason
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 Layers = Callable[[Any], Any]
 LAYERS: dict[str, Callable[[], Layers]] = {

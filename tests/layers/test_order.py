@@ -16,11 +16,9 @@ from ziggurat.layers.backpressure import backpressure, rate_limit
 from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect
-from ziggurat.tools import tool_call
 
 
 class Upstream:

@@ -25,9 +25,9 @@ from ziggurat.journal import LocalJournal
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.pipeline import pipeline, steer, tap
 from ziggurat.layers.retry import retry
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class City(Struct):

@@ -15,10 +15,9 @@ from ziggurat.layers import CacheStore, DedupeStore
 from ziggurat.layers.cache import cache, dedupe
 from ziggurat.layers.retry import retry
 from ziggurat.messages import assistant
-from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import majority
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, Pause, ScriptedModel
 
 LAYERS: dict[str, Callable[[], Any]] = {
     "cache": lambda: cache(store=CacheStore()),

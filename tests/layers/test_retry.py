@@ -18,8 +18,7 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.journal import Charged
 from ziggurat.layers import RetryBudget
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import HandClock, fail_on
+from ziggurat.testing import HandClock, ScriptedModel, fail_on
 from ziggurat.testing.expect import expect
 
 

@@ -19,10 +19,9 @@ from ziggurat.layers.cache import cache, dedupe
 from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.middleware import everywhere
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.timeout(30)
 

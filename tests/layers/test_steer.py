@@ -14,7 +14,7 @@ from ziggurat.journal.journal import Mode
 from ziggurat.layers.pipeline import Pick, steer
 from ziggurat.layers.retry import retry
 from ziggurat.messages.prompts import request_of
-from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 WRONG: Any = 3
 Q = TypeVar("Q")

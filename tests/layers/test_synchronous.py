@@ -16,7 +16,7 @@ from ziggurat.layers.pipeline import pipeline, steer
 from ziggurat.layers.retry import retry
 from ziggurat.memory import Remembering, everything_said
 from ziggurat.middleware import everywhere
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 async def echo(request: Any, ctx: Context) -> Any:

@@ -28,11 +28,10 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.messages import ModelRequest, ModelResponse
+from ziggurat.messages import Model, ModelRequest, ModelResponse
 from ziggurat.messages.prompts import request_of
 from ziggurat.messages.usage import Tally
-from ziggurat.models import Model, Pause, ScriptedModel, ScriptedReply
-from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.testing import HandClock, Pause, ScriptedModel, ScriptedReply, assert_no_leaks
 
 
 def opened(journal: LocalJournal, clock: HandClock | None = None) -> Context:

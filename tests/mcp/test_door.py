@@ -11,7 +11,7 @@ from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError
 from ziggurat.errors import MissingExtra
 from ziggurat.mcp import mcp, mcp_servers
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 @pytest.mark.parametrize(

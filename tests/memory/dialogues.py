@@ -24,10 +24,11 @@ from msgspec import Struct
 from ziggurat import Agent, ModelRequest, ToolCall
 from ziggurat.agents.memory.policies import FactsBy
 from ziggurat.memory import MemoryStore, Remembering, memory_tools, open_memory
+from ziggurat.messages import tool_call
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.model import Embedder
-from ziggurat.models import ScriptedModel, resolve_embedder
-from ziggurat.tools import tool_call
+from ziggurat.models import resolve_embedder
+from ziggurat.testing import ScriptedModel
 
 JUDGES = ("key", "model", "tool", "none")
 """Who says that a fact replaces another one: a key, a model that is shown both, or nobody."""

@@ -20,7 +20,8 @@ from ziggurat.agents.memory.showing import doubtful
 from ziggurat.core import root
 from ziggurat.memory import AgentMemory, Query, open_memory
 from ziggurat.memory.search import BOUNDS
-from ziggurat.models import EmbedRequest, resolve_embedder
+from ziggurat.messages import EmbedRequest
+from ziggurat.models import resolve_embedder
 
 
 class Row(msgspec.Struct):

@@ -28,8 +28,8 @@ from ziggurat.memory import (
 from ziggurat.memory.scoring import Eviction
 from ziggurat.memory.search import Recalled
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
+from ziggurat.messages import Embeddings, EmbedRequest
 from ziggurat.messages.model import pack
-from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock
 
 

@@ -14,8 +14,8 @@ from ziggurat.memory import AgentMemory, MemoryRecord, reembed
 from ziggurat.memory.record import SUBJECT
 from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records
 from ziggurat.memory.vectors import similarities
+from ziggurat.messages import Embeddings, EmbedRequest
 from ziggurat.messages.model import pack
-from ziggurat.models import Embeddings, EmbedRequest
 
 
 class Countdown:

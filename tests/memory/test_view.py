@@ -9,8 +9,8 @@ from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context
 from ziggurat.memory import AgentMemory, EpisodicMemory, LongTermMemory, SemanticMemory, WorkingMemory
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
+from ziggurat.messages import Embeddings, EmbedRequest
 from ziggurat.messages.model import pack
-from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock
 
 

@@ -10,10 +10,9 @@ from ziggurat.agents import Decision, PendingItem
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, encode, plain
 from ziggurat.core.failures import Cause
-from ziggurat.messages import Thinking, Transcript, assistant, stops, system, tool_message
+from ziggurat.messages import Thinking, Transcript, assistant, stops, system, tool_call, tool_message
 from ziggurat.messages.agent import AgentStep, pending_of
 from ziggurat.stops import Stop
-from ziggurat.tools import tool_call
 
 from .strategies import calls, json_values, messages, usages, words
 

@@ -19,9 +19,9 @@ from ziggurat.messages import (
     items_to_messages,
     messages_to_items,
     system,
+    tool_call,
     tool_message,
 )
-from ziggurat.tools import tool_call
 
 from .strategies import error_kinds, json_objects, json_values, some_text, words
 from .test_items import HANDOFF, call, items, output, said, shown

@@ -6,9 +6,8 @@ from hypothesis import given, strategies as st
 from ziggurat import ConfigurationError, Image, Text, ToolCall, ToolResult
 from ziggurat.core.codec import decode, encode
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages import Audio, Thinking
+from ziggurat.messages import Audio, Thinking, tool_call
 from ziggurat.messages.message import Part
-from ziggurat.tools import tool_call
 
 from .strategies import json_objects, json_values, parts, words
 

@@ -5,8 +5,7 @@ from html.parser import HTMLParser
 from hypothesis import given, strategies as st
 
 from ziggurat import AgentRun, Message, Text, ToolCall, ToolResult, Usage, user
-from ziggurat.messages import Transcript, assistant, stops, tool_message
-from ziggurat.tools import tool_call
+from ziggurat.messages import Transcript, assistant, stops, tool_call, tool_message
 
 SUM = tool_call("add", a=1, b=2)
 OURS = {"div", "b", "table", "tr", "th", "td", "i", "code", "br", "pre"}

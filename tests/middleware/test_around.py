@@ -6,12 +6,12 @@ from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResp
 from ziggurat.calls.hooks import HookChain
 from ziggurat.flows import step
 from ziggurat.layers.retry import retry
+from ziggurat.messages import tool_call
 from ziggurat.messages.middleware import HOOKS
 from ziggurat.middleware import everywhere
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Task, workflow
 from ziggurat.stops import Completed
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 Q = TypeVar("Q")
 R = TypeVar("R")

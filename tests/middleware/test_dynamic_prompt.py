@@ -2,7 +2,7 @@ import pytest
 
 from ziggurat import Agent, ConfigurationError, Context, Key, ModelRequest
 from ziggurat.middleware import DynamicPrompt
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 USER = Key[str]("user")
 

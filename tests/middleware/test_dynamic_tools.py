@@ -2,9 +2,9 @@ import pytest
 
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelSettings
+from ziggurat.messages import tool_call
 from ziggurat.middleware import AllowTools, DynamicTools
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 ran: list[str] = []
 

@@ -4,11 +4,10 @@ from tests.agents.support import Folded, assert_sendable
 from tests.calls.given import given
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context, Runnable, Usage
 from ziggurat.events import Dropped
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.middleware.wrapping import Guarded
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def no_prices(text: str, ctx: Context) -> str | None:

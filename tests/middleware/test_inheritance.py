@@ -19,8 +19,8 @@ from ziggurat import (
 )
 from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.errors import ModelError
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class Quiet(Middleware):

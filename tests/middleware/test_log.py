@@ -5,9 +5,9 @@ import pytest
 
 from ziggurat import Agent, ConfigurationError, Usage
 from ziggurat.errors import ModelError
+from ziggurat.messages import tool_call
 from ziggurat.middleware import HookCounts, Logging
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 async def count() -> AsyncIterator[str]:

@@ -19,10 +19,9 @@ from ziggurat import (
 from ziggurat.compaction import Compaction, Drop, Mask, Recent, Summary, over_tokens
 from ziggurat.errors import ContextOverflow
 from ziggurat.events import Compacted, Warned
-from ziggurat.messages import Transcript
+from ziggurat.messages import Transcript, tool_call
 from ziggurat.middleware import DynamicPrompt, DynamicTools, PromptCacheGuard
-from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 
 def look() -> str:

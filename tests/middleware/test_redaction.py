@@ -44,14 +44,13 @@ from ziggurat.errors import ModelError, RunExists
 from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
 from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned, shared
 from ziggurat.layers.retry import retry
-from ziggurat.messages import Thinking, Transcript, assistant, stops
+from ziggurat.messages import Thinking, Transcript, assistant, stops, tool_call
 from ziggurat.messages.conversation import Conversation
 from ziggurat.middleware import Redaction
 from ziggurat.middleware.secrets import Secrets
-from ziggurat.models import ScriptedModel
 from ziggurat.models.scripted import Piece
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 LITERALS = ("correct horse battery", 'pa"ss/w\\ord', "hunter2-ünïcode", "8675309867", "multi\nline\tsecret")
 PATTERNS = (r"\bACC-[0-9]{6,10}\b", r"(?i:codename: [a-z]{4,12} [a-z]{4,12})")

@@ -8,8 +8,8 @@ import pytest
 from ziggurat import Agent, Approvals, Event, Message, ModelResponse, Text, ToolCall, Usage, tool
 from ziggurat.messages import File, Thinking
 from ziggurat.middleware import Redaction
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 SECRET = "hunter2-the-password"
 

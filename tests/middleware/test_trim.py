@@ -4,12 +4,11 @@ from hypothesis import given, strategies as st
 from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Text, ToolResult, user
 from ziggurat.core import root
 from ziggurat.core.codec import encode
-from ziggurat.messages import ValidationPolicy, assistant, estimate_tokens, system, tool_message, validate
+from ziggurat.messages import ValidationPolicy, assistant, estimate_tokens, system, tool_call, tool_message, validate
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.validation import validate_rewrite
 from ziggurat.middleware import Trim
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 TALK = [
     system("Be kind."), user("one"), assistant("1"), user("two"),

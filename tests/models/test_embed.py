@@ -11,7 +11,8 @@ import pytest
 from ziggurat import ConfigurationError, Context
 from ziggurat.core import root
 from ziggurat.errors import ModelError
-from ziggurat.models import Embeddings, EmbedRequest, MiniLm, cached, http_embedder, resolve_embedder
+from ziggurat.messages import Embeddings, EmbedRequest
+from ziggurat.models import MiniLm, cached, http_embedder, resolve_embedder
 from ziggurat.models.embed import HttpEmbedder
 
 Answer = Callable[[dict[str, object]], tuple[int, object]]

@@ -21,10 +21,9 @@ from ziggurat import (
 from ziggurat.core import root
 from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta
-from ziggurat.messages import Thinking, Transcript, assistant
+from ziggurat.messages import Thinking, Transcript, assistant, tool_call
 from ziggurat.messages.model import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.models import FunctionModel
-from ziggurat.tools import tool_call
 
 
 def request(text: str = "hello") -> ModelRequest:

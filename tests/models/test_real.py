@@ -3,8 +3,9 @@
 import pytest
 
 from ziggurat import ConfigurationError
-from ziggurat.models import allow_real_calls, forbid_real_calls, require_real_calls_allowed
+from ziggurat.models import require_real_calls_allowed
 from ziggurat.models.real import FORBID_VARIABLE
+from ziggurat.testing import allow_real_calls, forbid_real_calls
 
 
 def test_forbidding_names_the_model_and_the_way_out() -> None:

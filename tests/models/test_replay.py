@@ -9,8 +9,8 @@ from ziggurat import Agent, ConfigurationError, stack
 from ziggurat.errors import JournalCorrupt, JournalMismatch, ModelError
 from ziggurat.events import Delta
 from ziggurat.layers.retry import retry
-from ziggurat.models import ReplayModel, ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ReplayModel, ScriptedModel
 
 
 def weather(city: str) -> str:

@@ -10,7 +10,8 @@ from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Context, ModelRequest, stack, tool
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
-from ziggurat.models import PROVIDERS, ScriptedModel, known_models, resolve
+from ziggurat.providers import PROVIDERS, known_models, resolve
+from ziggurat.testing import ScriptedModel
 
 
 @pytest.fixture

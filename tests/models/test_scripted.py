@@ -22,10 +22,9 @@ from ziggurat.core.context import RUN_ID
 from ziggurat.core.service import fact, name_of
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages import Thinking, Transcript, assistant, tool_message
+from ziggurat.messages import Thinking, Transcript, assistant, tool_call, tool_message
 from ziggurat.messages.model import OUTPUT_MODES
-from ziggurat.models import Pause, ScriptedModel, ScriptedReply
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel, ScriptedReply
 
 
 def asking(text: str = "hello") -> ModelRequest:

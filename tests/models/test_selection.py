@@ -12,9 +12,8 @@ import pytest
 from ziggurat import Agent
 from ziggurat.core.service import name_of
 from ziggurat.fake_provider import FakeProvider
-from ziggurat.models import resolve
 from ziggurat.models.selection import SelectedModel
-from ziggurat.providers import select_model
+from ziggurat.providers import resolve, select_model
 
 SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")
 LIST = b'{"data": [{"id": "nomic-embed"}, {"id": "qwen3:8b"}]}'

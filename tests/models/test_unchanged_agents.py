@@ -12,14 +12,14 @@ from tests.provider import fragment
 from ziggurat import Agent, AgentRun, Event, Message, ModelResponse, ModelSettings, Text, ToolCall, ToolError, Usage
 from ziggurat.events import Delta, Fold, ModelEnded
 from ziggurat.fake_provider import FakeProvider, Quirk
-from ziggurat.messages import Thinking, assistant
+from ziggurat.messages import Model, Thinking, assistant, tool_call
 from ziggurat.messages.message import Part
 from ziggurat.messages.model import FinishReason
-from ziggurat.models import Model, ScriptedModel, resolve
 from ziggurat.models.http.providers import HttpModel
+from ziggurat.providers import resolve
 from ziggurat.stops import Completed
+from ziggurat.testing import ScriptedModel
 from ziggurat.testing.server.loopback import ReceivedRequest
-from ziggurat.tools import tool_call
 
 WIRES = ("openai", "openai-responses", "anthropic")
 THOUGHT = "Both sums at once; ça suffit."

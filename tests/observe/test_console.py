@@ -25,10 +25,10 @@ from ziggurat.events import (
     UnderPressure,
 )
 from ziggurat.layers.retry import retry
-from ziggurat.messages import assistant, events
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import assistant, events, tool_call
 from ziggurat.observe import ConsoleView
-from ziggurat.tools import calculator, echo, tool_call
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import calculator, echo
 
 COST = Usage(input=100, output=10, requests=1)
 SUM = tool_call("calculator", expression="6 * 7")

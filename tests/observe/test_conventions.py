@@ -16,12 +16,10 @@ from ziggurat import Agent, Context, ModelRequest, ModelResponse, ModelSettings,
 from ziggurat.agents import Environment
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, TextDelta
-from ziggurat.messages import assistant
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import assistant, tool_call
 from ziggurat.observe import Metrics
 from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel
 
 NAMES: dict[type, str] = {
     str: """

@@ -13,8 +13,8 @@ from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.core.codec import decode
 from ziggurat.events import AgentEnded, Retrying
 from ziggurat.messages.events import AnyEvent
-from ziggurat.models import ScriptedModel
 from ziggurat.observe import JsonLines
+from ziggurat.testing import ScriptedModel
 
 
 def test_every_line_is_an_event_that_can_be_read_back(tmp_path: Path) -> None:

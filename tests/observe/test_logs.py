@@ -12,9 +12,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from ziggurat import Agent
 from ziggurat.flows import flow, step
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.observe import JsonFormatter, OpenTelemetry, RunFilter
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 own = logging.getLogger("tests.own")
 CONFIGURATION: dict[str, Any] = {

@@ -17,13 +17,12 @@ from tests.samples import amount
 from ziggurat import Agent, Approvals, Approve, Budget, ConfigurationError, Event, Usage, tool
 from ziggurat.agents import Environment
 from ziggurat.events import ModelEnded, ToolEnded
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.observe import Metrics
 from ziggurat.observe.conventions import BUCKETS
 from ziggurat.observe.metrics import CallStatistics
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel
 
 
 @pytest.mark.parametrize("seed", range(amount(10, 100)))

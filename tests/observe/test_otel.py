@@ -32,11 +32,10 @@ from ziggurat import (
     tool,
     user,
 )
-from ziggurat.messages import File, Thinking, assistant
+from ziggurat.messages import File, Thinking, assistant, tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models import ScriptedModel
 from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def attributes_of(span: ReadableSpan) -> dict[str, Any]:

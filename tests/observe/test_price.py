@@ -12,9 +12,9 @@ from ziggurat.core.event import warn_once
 from ziggurat.errors import MissingExtra
 from ziggurat.layers import CacheStore, cache
 from ziggurat.messages import assistant
-from ziggurat.models import ScriptedModel
 from ziggurat.observe import cost
 from ziggurat.observe.metrics import AgentStatistics
+from ziggurat.testing import ScriptedModel
 
 pytest.importorskip("genai_prices")
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,13 +17,12 @@ from ziggurat.errors import Denied
 from ziggurat.flows import ask, event, flow, sleep
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import JournalEntry
-from ziggurat.messages import ToolCall
+from ziggurat.messages import ToolCall, tool_call
 from ziggurat.messages.model import Effect
 from ziggurat.messages.usage import sum_of
-from ziggurat.models import ScriptedModel
 from ziggurat.observe.tree import RunTree, run_tree
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 TEXTS = (
     "<script>alert(1)</script>",

@@ -7,8 +7,8 @@ import pytest
 
 from tests.plans.states import State, add
 from ziggurat import Agent, ConfigurationError
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Graph, Planner, Primitive, Task, htn_flow, plan_execute, workflow
+from ziggurat.testing import ScriptedModel
 
 AGENT = Agent(ScriptedModel(always="done"))
 

@@ -9,10 +9,10 @@ from tests.plans.plan_trees import Forest
 from tests.samples import sample
 from ziggurat import Agent, Event
 from ziggurat.events import NodeChanged
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Loop, Task, workflow
 from ziggurat.plans.nodes import place_nodes
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 
 async def test_a_branch_a_loop_and_what_they_say() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given, strategies as st
 from ziggurat import Agent, ConfigurationError, Event, ModelRequest, tool
 from ziggurat.events import NodeChanged
 from ziggurat.messages import stops, tool_call
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Planner, Primitive, htn_flow, plan_execute
 from ziggurat.plans.executing import ExecutedPlan, PlannedStep, Verification, read_plan, read_verdict
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 GOAL = "What is new in async Rust?"
 

@@ -11,7 +11,6 @@ from tests.samples import LONG, amount, sample
 from ziggurat import Agent, ConfigurationError
 from ziggurat.errors import JournalMismatch, LimitExceeded
 from ziggurat.messages import stops, tool_call
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import (
     Compound,
     DepthExceeded,
@@ -27,6 +26,7 @@ from ziggurat.plans import (
 )
 from ziggurat.plans.htn import HtnStep, HtnTask, Refusal
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 PRIVATE = Method(
     "ResearchCompany",

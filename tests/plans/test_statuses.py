@@ -16,11 +16,11 @@ from ziggurat.core.service import fact
 from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow
 from ziggurat.journal.entries import Result
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Parallel, Sequence, Task, node_statuses, workflow
 from ziggurat.plans.nodes import Node
 from ziggurat.plans.statuses import MARKS, NODES
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 
 async def double(n: int) -> int:

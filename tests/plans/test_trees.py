@@ -17,10 +17,10 @@ from ziggurat.flows import ask, flow, step
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.model import SPEC
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Loop, Map, Parallel, PlanResult, Sequence, Task, agent_condition, when, workflow
 from ziggurat.plans.nodes import Node
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 
 def echo(request: ModelRequest) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ziggurat import Usage
 from ziggurat.fake_provider import FakeProvider, Quirk
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 WIRES = ("chat", "responses", "messages")
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}

@@ -15,9 +15,9 @@ from tests.stores.places import Place, opening
 from ziggurat import Agent, Approvals, Approve, Deny, tool
 from ziggurat.agents import Decision
 from ziggurat.journal import Store
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import Session, connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @pytest.fixture(params=sample(["sqlite", "memory", "file"], 1))

@@ -14,11 +14,11 @@ from ziggurat import Agent, AgentRun, tool
 from ziggurat.agents import runs_of
 from ziggurat.errors import ModelError
 from ziggurat.journal.store import run_log
+from ziggurat.messages import tool_call
 from ziggurat.messages.stops import status_of
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import Session
+from ziggurat.testing import ScriptedModel
 from ziggurat.testing.loop import disk
-from ziggurat.tools import tool_call
 
 ENDS: dict[str, list[Any]] = {
     "Completed": [tool_call("look"), "answer"],

@@ -17,9 +17,9 @@ from ziggurat.journal import LogInfo, Row, Store
 from ziggurat.journal.entries import Ended
 from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
 from ziggurat.runs.runs import runs_of
 from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
+from ziggurat.testing import ScriptedModel
 
 OPENS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: InMemoryStore(),

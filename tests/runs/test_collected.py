@@ -27,9 +27,10 @@ from ziggurat.agents import Answer, PendingItem
 from ziggurat.core.context import AMBIENT
 from ziggurat.errors import ServiceError
 from ziggurat.flows import ask, flow, gather, step
-from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.models import FunctionModel
 from ziggurat.plans import Graph
 from ziggurat.plans.graph_parts import END, START
+from ziggurat.testing import ScriptedModel
 
 STORES: dict[str, Callable[[Path], str | None]] = {
     "none": lambda folder: None,

@@ -17,12 +17,11 @@ from ziggurat.agents import Answer, Decision, PendingItem, RunHandle, runs_of
 from ziggurat.core.codec import encode
 from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import Flow, ask, flow, gather, step
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.posted import PostedDecisions, PostedWithdrawal
-from ziggurat.models import ScriptedModel
 from ziggurat.serve import app
 from ziggurat.stores import InMemoryStore, pending
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class Works:

@@ -11,9 +11,9 @@ from ziggurat import Agent, Approve, tool
 from ziggurat.errors import LeaseHeld, RunInProgress, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.store import SupportsLogMarks, run_log
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore, Session
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool(approval=True)

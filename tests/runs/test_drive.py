@@ -28,13 +28,12 @@ from ziggurat.core.codec import as_type
 from ziggurat.errors import JournalCorrupt, ModelError
 from ziggurat.events import AgentEnded
 from ziggurat.journal.entries import Ended, Entered, Opened
-from ziggurat.messages import Transcript, assistant, stops, tool_message
+from ziggurat.messages import Transcript, assistant, stops, tool_call, tool_message
 from ziggurat.messages.agent import empty_run
 from ziggurat.messages.prompts import request_of
-from ziggurat.models import ScriptedModel
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def test_a_request_of_parts_and_messages() -> None:

@@ -21,13 +21,12 @@ from ziggurat.journal import LogInfo, Row
 from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore
 from ziggurat.layers.cache import cache
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.messages.model import OutputMode
 from ziggurat.middleware import OutputGuardrail
-from ziggurat.models import Pause, ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import group_chat
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel, ScriptedReply
 
 USER: Key[str] = Key("user")
 

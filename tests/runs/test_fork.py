@@ -12,9 +12,9 @@ from ziggurat import Agent, AgentRequest, Approve, ConfigurationError, Context, 
 from ziggurat.errors import CallerError, RunExists, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Opened, Origin
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import Tool, tool_call
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import Tool
 
 
 class World:

@@ -14,9 +14,9 @@ from ziggurat import Agent, Approvals, Approve, ConfigurationError, Middleware, 
 from ziggurat.journal import Store
 from ziggurat.journal.entries import JournalEntry, Opened
 from ziggurat.journal.store import run_log
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore, pending
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool(effect="once")

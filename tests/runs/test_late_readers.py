@@ -8,9 +8,9 @@ import pytest
 from tests.samples import sample
 from ziggurat import Agent
 from ziggurat.events import Delta, TextDelta
-from ziggurat.models import ScriptedModel
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel
 
 PIECES = [f"{number} " for number in range(40)]
 

@@ -13,9 +13,9 @@ from ziggurat.core.errors import attach
 from ziggurat.errors import RunExists, RunNotFound
 from ziggurat.journal import LocalJournal, LogInfo, Store
 from ziggurat.journal.entries import Unanswered
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore
 from ziggurat.stores.records import read_record
+from ziggurat.testing import ScriptedModel
 
 
 class Forgetful(SqliteStore):

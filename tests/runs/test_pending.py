@@ -2,9 +2,9 @@ from tests.agents.support import elsewhere
 from ziggurat import Agent, Approve, Context, Key, tool
 from ziggurat.agents import PendingItem
 from ziggurat.journal import Store
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 DB: Key[str] = Key("db")
 

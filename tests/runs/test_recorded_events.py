@@ -17,10 +17,10 @@ from ziggurat.events import AgentEnded, AgentStarted, ApprovalDecided, ApprovalR
 from ziggurat.flows import flow, step
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended, Intent, Opened, Result
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.recorded_events import RECORDED_EVENTS
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 COMPARED: dict[type[Event], tuple[str, ...]] = {
     AgentStarted: ("agent", "run_id"),

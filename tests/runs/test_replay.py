@@ -29,15 +29,14 @@ from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.events import Diverged
 from ziggurat.flows import ask, flow, gather, step
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.messages import ToolResult
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import ToolResult, tool_call
 from ziggurat.observe import Metrics
 from ziggurat.plans import plan_execute
 from ziggurat.runs.options import Live
 from ziggurat.runs.runs import runs_of
 from ziggurat.stops import Cancelled
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 class World:

@@ -11,11 +11,10 @@ from tests.stores.places import PLACES, stores
 from ziggurat import Agent, AgentRun, Approve, tool
 from ziggurat.errors import ServiceError
 from ziggurat.journal.store import UNFINISHED
-from ziggurat.messages import stops, user
+from ziggurat.messages import stops, tool_call, user
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.stops import status_of
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool(effect="once", approval=True)

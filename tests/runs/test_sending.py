@@ -14,10 +14,10 @@ from ziggurat.agents import Answer, runs_of
 from ziggurat.core.event import warn_once
 from ziggurat.flows import Flow, ask, event, first, flow, gather, send, sleep, step
 from ziggurat.journal import Row, Store
+from ziggurat.messages import tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 PLACES_AND_HERE = ["by reference", *PLACES]
 

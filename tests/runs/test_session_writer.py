@@ -33,12 +33,11 @@ from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, ModelError, Ru
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Entered, Opened
 from ziggurat.layers.retry import retry
-from ziggurat.messages import Transcript, assistant, stops
+from ziggurat.messages import Transcript, assistant, stops, tool_call
 from ziggurat.middleware import Redaction
-from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.models import FunctionModel
 from ziggurat.stores import InMemoryStore, Session
-from ziggurat.testing import run_until_idle
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply, run_until_idle
 
 
 @pytest.fixture(params=sample([*PLACES, "by reference"], 2))

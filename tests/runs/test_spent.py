@@ -30,11 +30,10 @@ from ziggurat.flows import flow, gather
 from ziggurat.layers import CacheStore
 from ziggurat.layers.cache import cache
 from ziggurat.layers.retry import timeout
-from ziggurat.messages import assistant, stops
+from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.usage import ASSUMED_OUTPUT
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
 
 COST = Usage(10, 1, requests=1)
 

@@ -17,11 +17,9 @@ from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, Run
 from ziggurat.journal import LogInfo, Row, Store
 from ziggurat.journal.entries import Ended, Opened
 from ziggurat.journal.store import run_log
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import FileStore, InMemoryStore, SqliteStore, connect
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel, ScriptedReply
 
 
 class World:

@@ -13,11 +13,11 @@ from ziggurat.errors import RunNotFound
 from ziggurat.events import AgentEnded, AgentStarted, Delta, ModelEnded, ToolEnded
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended, Intent, Opened
-from ziggurat.messages import assistant
-from ziggurat.models import FunctionModel, Pause, ScriptedModel
+from ziggurat.messages import assistant, tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import Pause, ScriptedModel
 
 
 def add(a: int, b: int) -> int:

@@ -12,8 +12,8 @@ from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Event, tool
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended, JournalEntry
-from ziggurat.models import Pause, ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import Pause, ScriptedModel
 
 STEPS = 6
 

@@ -15,11 +15,10 @@ from tests.stores.places import Place, opening
 from ziggurat import Agent, Approvals, Approve, Deny, Modify, Runnable, tool
 from ziggurat.agents import Answer, Decision, Environment
 from ziggurat.flows import ask, flow
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import Session
 from ziggurat.teams import handoffs
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel
 
 
 @pytest.fixture(params=sample(["sqlite", "memory", "file"], 1))

@@ -10,10 +10,10 @@ import pytest
 
 from ziggurat import Agent, ConfigurationError
 from ziggurat.code import Workspace
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.sandbox import Shell
 from ziggurat.sandbox.confined import sandlock_missing
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.skipif(sandlock_missing() is not None, reason=f"sandlock: {sandlock_missing()}")
 

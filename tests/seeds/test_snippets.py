@@ -12,14 +12,13 @@ from ziggurat.layers import CircuitBreaker, circuit_breaker, timeout
 from ziggurat.memory import AgentMemory
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.messages import tool_call
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Task, workflow
 from ziggurat.runtime import Child, Runtime, Supervisor
 from ziggurat.runtime.supervisor import ChildStatistics
 from ziggurat.skills import Persona, Personas
 from ziggurat.stores import FileStore, InMemoryStore
 from ziggurat.teams import TeamResult, debate
-from ziggurat.testing import HandClock, run_until_idle
+from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
 from ziggurat.tools import calculator, echo, timestamp
 
 

@@ -10,10 +10,10 @@ from ziggurat.agents import Environment
 from ziggurat.errors import InvalidArguments, ToolError
 from ziggurat.memory import AgentMemory
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
-from ziggurat.models import ScriptedModel, react
+from ziggurat.models import react
 from ziggurat.observe import Metrics
 from ziggurat.skills import Personas
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, ScriptedModel
 from ziggurat.tools.permissions import PERMISSIONS
 
 TEXTS = (

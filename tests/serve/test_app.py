@@ -15,15 +15,15 @@ from ziggurat.errors import StoreError
 from ziggurat.events import Delta, TextDelta
 from ziggurat.flows import ask, continue_as_new, flow
 from ziggurat.journal import LogInfo
-from ziggurat.messages import stops
-from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.messages import stops, tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.observe import Metrics
 from ziggurat.plans import Graph
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import handoffs
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def paying(acts: list[int], **arguments: Any) -> Agent:

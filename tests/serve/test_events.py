@@ -15,10 +15,10 @@ from tests.serve.test_app import Gate
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 
 class Reader:

@@ -12,12 +12,11 @@ from ziggurat.errors import LeaseLost
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.journal import Row, Store
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.sse import KEEP_ALIVE, Closing
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel
 
 WAITS = 2
 TEXT = "All is paid, and nothing is left to do."

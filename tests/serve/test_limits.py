@@ -13,8 +13,8 @@ from tests.serve.serving import TOKEN, Serving, serving
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse
 from ziggurat.messages import assistant
-from ziggurat.models import ScriptedModel
 from ziggurat.serve import app
+from ziggurat.testing import ScriptedModel
 
 MESSAGES: dict[str, Any] = {"model": "a", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
 RESPONSES: dict[str, Any] = {"model": "a", "input": "x"}

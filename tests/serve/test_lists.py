@@ -7,9 +7,9 @@ from ziggurat import Agent, Usage
 from ziggurat.journal import Row
 from ziggurat.memory import MemoryRecord, Remembering
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
-from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.serve import app
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 
 class CountingStore(InMemoryStore):

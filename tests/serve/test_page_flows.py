@@ -20,10 +20,11 @@ from tests.serve.serving import TOKEN
 from ziggurat import Agent, Message, Runnable, ToolCall, tool
 from ziggurat.flows import ask, continue_as_new, flow
 from ziggurat.memory import Remembering, everything_said
-from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.messages import tool_call
+from ziggurat.models import FunctionModel
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel, ScriptedReply
 
 long = pytest.mark.skipif(not LONG, reason="a decision is the smoke test")
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError
-from ziggurat.models import ScriptedModel
 from ziggurat.skills import Persona, Personas
+from ziggurat.testing import ScriptedModel
 
 
 async def test_a_persona_is_the_instructions_of_an_agent() -> None:

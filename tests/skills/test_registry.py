@@ -8,10 +8,11 @@ import pytest
 
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, tool
+from ziggurat.messages import tool_call
 from ziggurat.middleware import AllowTools, DynamicTools
-from ziggurat.models import ScriptedModel
 from ziggurat.skills import Skill, Skills
-from ziggurat.tools import Tool, tool_call
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import Tool
 
 
 def write(folder: Path, name: str, description: str, text: str = "Do it.", more: str = "") -> None:

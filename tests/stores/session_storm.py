@@ -22,11 +22,11 @@ from ziggurat import Agent, Message, tool
 from ziggurat.errors import LeaseLost
 from ziggurat.journal import Store
 from ziggurat.journal.store import session_log
+from ziggurat.messages import tool_call
 from ziggurat.models import FunctionModel
 from ziggurat.stores import Session, connect
 from ziggurat.stores.session import SessionLease
 from ziggurat.stores.session_log import MessagesAdded, read_session_entry
-from ziggurat.tools import tool_call
 
 ROOT = Path(__file__).parents[2]
 STEPS_OF_A_RUN = 10

@@ -13,8 +13,8 @@ from ziggurat import Agent, ConfigurationError
 from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, StoreError
 from ziggurat.flows import every, schedule
 from ziggurat.journal import LogInfo
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import FileStore, connect
+from ziggurat.testing import ScriptedModel
 from ziggurat.testing.stores import rows
 
 HOLDS = """

@@ -16,11 +16,11 @@ from ziggurat.errors import ConfigurationError
 from ziggurat.flows import Flow, ask, flow, gather, sleep
 from ziggurat.journal import Store
 from ziggurat.journal.store import run_log
+from ziggurat.messages import tool_call
 from ziggurat.messages.agent import recorded_items
-from ziggurat.models import ScriptedModel
 from ziggurat.runs.runs import runs_of
 from ziggurat.stores import InMemoryStore, pending
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))

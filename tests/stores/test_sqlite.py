@@ -13,12 +13,10 @@ from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
 from ziggurat.errors import CallerError, ConfigurationError, LeaseHeld, LeaseLost, StoreError
 from ziggurat.journal import LogInfo, Row
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import SqliteStore
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, ScriptedModel
 from ziggurat.testing.stores import rows
-from ziggurat.tools import tool_call
 
 
 def _store(path: Path, **options: object) -> SqliteStore:

@@ -6,6 +6,7 @@ from typing import Any
 from tests.samples import sample
 from tests.teams.models import Answering
 from ziggurat import Agent, ModelRequest, Runnable, ToolCall
+from ziggurat.messages import tool_call
 from ziggurat.teams import (
     background,
     debate,
@@ -20,7 +21,6 @@ from ziggurat.teams import (
     star,
     swarm,
 )
-from ziggurat.tools import tool_call
 
 Build = Callable[..., Runnable]
 

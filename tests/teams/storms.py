@@ -14,8 +14,8 @@ from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import EVERY, PATTERNS, built
 from ziggurat import Agent, AgentRun, Context, Event, Middleware, ModelRequest, ModelResponse, Runnable, Service, tool
 from ziggurat.events import AgentStarted, ModelStarted
+from ziggurat.messages import tool_call
 from ziggurat.teams import handoffs
-from ziggurat.tools import tool_call
 
 PERMISSIONS = ["network", "file_read", "secret_access", "database_read"]
 

@@ -7,9 +7,8 @@ from tests.teams.models import after_tools
 from tests.teams.patterns import EVERY, built, member
 from ziggurat import Agent, Approve, tool
 from ziggurat.agents import Checkpoints
-from ziggurat.messages import stops
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
 
 
 @tool(effect="none")

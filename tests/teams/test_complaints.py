@@ -19,10 +19,10 @@ from tests.wrong import wrong
 from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Key, Middleware, ModelRequest, Runnable, tool
 from ziggurat.events import AgentStarted, Delta, Fold
 from ziggurat.messages import stops, tool_call
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import Handoff, group_chat, handoffs, ledger_team, majority, parallel, swarm
 from ziggurat.teams.handoff import HandoffState, HandoffTool
+from ziggurat.testing import ScriptedModel
 
 
 class Requests(Middleware):

@@ -30,10 +30,10 @@ from ziggurat.agents import Decision, DidNotHappen, Environment, Happened
 from ziggurat.core.service import Effect
 from ziggurat.errors import LeaseLost, ModelError, StoreError
 from ziggurat.journal import Store
-from ziggurat.messages import Message
+from ziggurat.messages import Message, tool_call
 from ziggurat.stores import InMemoryStore, Session
 from ziggurat.testing import HandClock
-from ziggurat.tools import Toolbox, tool_call
+from ziggurat.tools import Toolbox
 
 ENDS = ("answer", "connection", "server", "denial", "budget", "timeout", "steps", "hook", "tool", "approval")
 """What ends the turns of the worker, after it has acted."""

@@ -13,6 +13,7 @@ from ziggurat import Agent, Approve, ModelRequest, Runnable, ToolCall, tool
 from ziggurat.core.diagram import DIAGRAM, Diagram
 from ziggurat.core.service import fact
 from ziggurat.layers.retry import timeout
+from ziggurat.messages import tool_call
 from ziggurat.teams import (
     composite_handoff,
     debate,
@@ -23,7 +24,6 @@ from ziggurat.teams import (
     sequential_handoff,
     swarm,
 )
-from ziggurat.tools import tool_call
 
 ANN, BEN, CEM = (member(name, "x") for name in ("ann", "ben", "cem"))
 

@@ -25,9 +25,8 @@ from ziggurat import (
     user,
 )
 from ziggurat.events import HandedOff
-from ziggurat.messages import HandoffItem, Thinking, ValidationPolicy, assistant, stops, validate
+from ziggurat.messages import HandoffItem, Thinking, ValidationPolicy, assistant, stops, tool_call, validate
 from ziggurat.messages.message import taint_of
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore, Session
 from ziggurat.teams import (
     Handoff,
@@ -39,7 +38,7 @@ from ziggurat.teams import (
     multi_handoff,
     sequential_handoff,
 )
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def agent(name: str, *replies: Reply, **arguments: object) -> Agent:

@@ -16,12 +16,12 @@ from tests.teams.patterns import member, shown
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse, Runnable
 from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, debate, majority, mesh, parallel, ring, star, swarm
 from ziggurat.teams.replies import Subtask, listed_in, parse_score, split_task
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
 from ziggurat.teams.swarming import NOTHING, converge
+from ziggurat.testing import ScriptedModel
 
 
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:

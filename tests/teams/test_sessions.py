@@ -12,13 +12,12 @@ from ziggurat import Agent, AgentRequest, ModelRequest, Runnable, user
 from ziggurat.agents import Environment
 from ziggurat.errors import JournalCorrupt
 from ziggurat.journal.entries import ConversationReader
-from ziggurat.messages import Transcript
+from ziggurat.messages import Transcript, tool_call
 from ziggurat.messages.conversation import made_of
 from ziggurat.middleware import Redaction
 from ziggurat.stores import InMemoryStore, Session
 from ziggurat.teams import composite_handoff, explicit_handoff, handoffs, majority, sequential_handoff, swarm
 from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
 
 KNOWING = [pattern for pattern in ALONE if pattern not in (("in_background",), ("with_a_manager",))]
 """A member in the background sees its task only, which its leader writes; the manager asks the worker in one turn."""

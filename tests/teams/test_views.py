@@ -12,10 +12,10 @@ from tests.teams.models import Answering
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat import Agent, Runnable
 from ziggurat.cli.show import show
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.observe import ConsoleView
 from ziggurat.teams import handoffs, majority, star
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def team_in(folder: Path) -> tuple[Runnable, str]:

@@ -9,10 +9,9 @@ import pytest
 
 from ziggurat import Agent, ConfigurationError
 from ziggurat.errors import JournalMismatch, ModelError
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import Cassette, replay_record
+from ziggurat.messages import tool_call
+from ziggurat.testing import Cassette, ScriptedModel, replay_record
 from ziggurat.testing.cassettes import RECORD
-from ziggurat.tools import tool_call
 
 T = TypeVar("T")
 

@@ -15,11 +15,9 @@ from tests.turns import until
 from ziggurat import ConfigurationError, ModelResponse, Usage
 from ziggurat.errors import ModelError
 from ziggurat.fake_provider import FakeProvider, cut, status
-from ziggurat.messages import Thinking, assistant
-from ziggurat.models import Pause, ScriptedModel
+from ziggurat.messages import Thinking, assistant, tool_call
 from ziggurat.models.scripted import Piece
-from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, Pause, ScriptedModel, assert_no_leaks
 
 WHOLE = ModelResponse(
     assistant(Thinking("hm", "proof"), "Now ädd.", tool_call("add", a=1), tool_call("add", a=2)),

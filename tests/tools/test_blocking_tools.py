@@ -9,8 +9,8 @@ from tests.core.hand import HandClock
 from ziggurat import Agent
 from ziggurat.agents import Environment
 from ziggurat.core.event import warn_once
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 CLOCK = HandClock()
 

@@ -33,11 +33,11 @@ from ziggurat.core.service import NAME, fact
 from ziggurat.errors import InvalidArguments
 from ziggurat.events import ToolDelta
 from ziggurat.journal import LocalJournal
+from ziggurat.messages import tool_call
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import NORMALIZE, SPEC
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.tools import FunctionTool, tool_call
+from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
+from ziggurat.tools import FunctionTool
 from ziggurat.tools.results import MAX_RESULT
 
 DATA: Key[dict[str, int]] = Key("data")

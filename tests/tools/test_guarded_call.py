@@ -15,8 +15,9 @@ from ziggurat.calls.tool_call import act, call_tools
 from ziggurat.core.context import AMBIENT, JOURNAL, Scope
 from ziggurat.errors import Suspend
 from ziggurat.journal import LocalJournal
+from ziggurat.messages import tool_call
 from ziggurat.testing import assert_no_leaks
-from ziggurat.tools import FunctionTool, tool_call
+from ziggurat.tools import FunctionTool
 
 
 def _ctx() -> Context:

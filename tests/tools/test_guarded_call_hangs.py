@@ -16,11 +16,9 @@ from ziggurat.core import CLOCK
 from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.events import ToolAbandoned
 from ziggurat.journal import LocalJournal
-from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.messages import stops, tool_call
+from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
 from ziggurat.testing.loop import run_until_idle
-from ziggurat.tools import tool_call
 from ziggurat.tools.guarded_call import ABANDONED_CALLS, GRACE, end_tasks
 from ziggurat.tools.threads import POOL
 

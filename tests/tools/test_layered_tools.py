@@ -14,11 +14,10 @@ from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Enclosed, fact, name_
 from ziggurat.flows import flow
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.messages import ToolSpec, stops
+from ziggurat.messages import ToolSpec, stops, tool_call
 from ziggurat.messages.model import SPEC, WINDOW
-from ziggurat.models import ScriptedModel
 from ziggurat.teams import handoffs
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 passed: list[str] = []
 

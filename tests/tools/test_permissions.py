@@ -7,10 +7,9 @@ from hypothesis import given, strategies as st
 
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Denied, Modify, tool
 from ziggurat.agents import Decision, Environment, PendingItem
-from ziggurat.messages import ToolSpec
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import HandClock
-from ziggurat.tools import PermissionLog, tool_call
+from ziggurat.messages import ToolSpec, tool_call
+from ziggurat.testing import HandClock, ScriptedModel
+from ziggurat.tools import PermissionLog
 from ziggurat.tools.permissions import GRANTS, PERMISSIONS, PermissionCheck, check, narrow_grants
 
 NAMES = st.sets(st.sampled_from([*sorted(PERMISSIONS), "custom:mail", "custom:x"])).map(frozenset)

@@ -10,10 +10,10 @@ from ziggurat import Agent, AgentRun, ConfigurationError, Context, Image, ToolRe
 from ziggurat.agents import Environment
 from ziggurat.core import root
 from ziggurat.layers import CacheStore, cache
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
-from ziggurat.tools import process_result, select_fields, tool_call
+from ziggurat.testing import HandClock, ScriptedModel
+from ziggurat.tools import process_result, select_fields
 
 HITS = {"total": 2, "hits": [{"title": "a", "n": 1}, {"title": "b"}, {"n": None}], "a.b": 1}
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from ziggurat import Agent, ConfigurationError, tool
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 from ziggurat.tools.schema import schema_of
 
 

@@ -13,9 +13,9 @@ import pytest
 from tests.samples import pairs
 from ziggurat import Agent, AgentRun, Approvals, ConfigurationError, Event, Rule, tool
 from ziggurat.events import Warned
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.stores import connect
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 pytestmark = pytest.mark.timeout(20)
 

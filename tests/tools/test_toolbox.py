@@ -13,10 +13,9 @@ from ziggurat.core.service import COMPOSITE
 from ziggurat.errors import InvalidArguments
 from ziggurat.journal import LocalJournal
 from ziggurat.layers.retry import retry
-from ziggurat.messages import ToolSpec
+from ziggurat.messages import ToolSpec, tool_call
 from ziggurat.messages.model import SPEC
 from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.tools import tool_call
 from ziggurat.tools.entry import ToolStatistics
 from ziggurat.tools.guarded_call import GRACE
 

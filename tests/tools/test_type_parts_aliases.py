@@ -11,8 +11,9 @@ from pydantic.dataclasses import dataclass
 
 from ziggurat import Agent, ConfigurationError, ToolCall, tool
 from ziggurat.flows import flow, step
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import FunctionTool, tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
+from ziggurat.tools import FunctionTool
 
 READ: list[Any] = [None, "a", "x", AliasChoices("a", "x"), AliasChoices("b", "c"), AliasPath("a"), AliasPath("a", 0)]
 WRITTEN = [None, "a", "b", "x"]

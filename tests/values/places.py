@@ -13,11 +13,10 @@ from ziggurat import Agent, tool
 from ziggurat.agents import Answer, Approve, Output
 from ziggurat.agents.output import AnswerReader
 from ziggurat.flows import ask, event, flow, send, step
-from ziggurat.messages import ToolCall
+from ziggurat.messages import ToolCall, tool_call
 from ziggurat.messages.model import FINAL_ANSWER, OutputMode
-from ziggurat.models import ScriptedModel
 from ziggurat.plans import Graph
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 from ziggurat.tools.parameter import Parameter
 
 Place = Callable[[Any, Any, Any], Awaitable[list[Any]]]

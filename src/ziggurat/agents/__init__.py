@@ -6,7 +6,6 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.agent import Agent as Agent
-    from ziggurat.agents.callbacks import Callbacks as Callbacks
     from ziggurat.agents.checkpoints import Checkpoints as Checkpoints
     from ziggurat.agents.handle import RunHandle as RunHandle
     from ziggurat.agents.output import Output as Output

@@ -11,6 +11,5 @@ if TYPE_CHECKING:
     from ziggurat.core.context import CLOCK as CLOCK, Context as Context, Key as Key, root as root
     from ziggurat.core.service import Service as Service, stack as stack
     from ziggurat.core.settings import PositiveInt as PositiveInt
-    from ziggurat.core.stream import open_stream as open_stream
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

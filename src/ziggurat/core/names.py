@@ -23,7 +23,6 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.agents": {
         "agents.agent": "Agent",
-        "agents.callbacks": "Callbacks",
         "agents.checkpoints": "Checkpoints",
         "agents.handle": "RunHandle",
         "agents.output": "Output",
@@ -57,7 +56,6 @@ NAMES: dict[str, dict[str, str]] = {
         "core.context": "CLOCK Context Key root",
         "core.service": "Service stack",
         "core.settings": "PositiveInt",
-        "core.stream": "open_stream",
     },
     "ziggurat.errors": {
         "core.errors": (
@@ -130,7 +128,7 @@ NAMES: dict[str, dict[str, str]] = {
         "memory.kinds": "EpisodicMemory SemanticMemory WorkingMemory",
         "memory.longterm": "LongTermMemory",
         "memory.maintenance": "Maintenance",
-        "memory.merging": "MemoriesMerged MergeRequest",
+        "memory.merging": "MergeRequest",
         "memory.record": "MemoryRecord",
         "memory.scoring": (
             "decayed frequency half_life hybrid importance lowest oldest product recency retention similarity "
@@ -169,17 +167,12 @@ NAMES: dict[str, dict[str, str]] = {
         "middleware.wrapping": "OutputGuardrail everywhere",
     },
     "ziggurat.models": {
-        "messages.model": "Embeddings EmbedRequest Model ModelRequest ModelResponse ModelSettings",
         "models.embed": "cached http_embedder resolve_embedder",
         "models.function": "FunctionModel",
-        "models.local.catalogue": "install",
         "models.local.minilm": "MiniLm",
         "models.react_protocol.layer": "react",
         "models.react_protocol.protocol": "FINAL_ANSWER",
-        "models.real": "allow_real_calls forbid_real_calls require_real_calls_allowed",
-        "models.replay": "ReplayModel",
-        "models.resolving": "PROVIDERS known_models resolve",
-        "models.scripted": "Pause ScriptedModel ScriptedReply",
+        "models.real": "require_real_calls_allowed",
     },
     "ziggurat.observe": {
         "messages.usage": "cost",
@@ -238,7 +231,6 @@ NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "ziggurat.stores": {
-        "journal.store": "LogInfo Row Store",
         "stores.addresses": "connect",
         "stores.file": "FileStore",
         "stores.local": "InMemoryStore",
@@ -260,8 +252,6 @@ NAMES: dict[str, dict[str, str]] = {
         "teams.turns": "group_chat ledger_team",
     },
     "ziggurat.tools": {
-        "messages.message": "ToolCall ToolResult tool_call",
-        "tools.approval": "Approvals Rule",
         "tools.builtin": "calculator echo timestamp",
         "tools.entry": "Tool",
         "tools.function": "FunctionTool raw_tool tool",

@@ -423,7 +423,7 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
 
 def _describe_first(value: object) -> str:
     if isinstance(value, str):
-        return f", got the string {value!r}; ziggurat.models.resolve({value!r}) returns the model of that name"
+        return f", got the string {value!r}; ziggurat.providers.resolve({value!r}) returns the model of that name"
     if isinstance(value, type):
         return f", got the class {value.__name__}; make an object of it"
     return f", got {_describe(value)}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from ziggurat.memory.longterm import LongTermMemory as LongTermMemory
     from ziggurat.memory.maintenance import Maintenance as Maintenance
-    from ziggurat.memory.merging import MemoriesMerged as MemoriesMerged, MergeRequest as MergeRequest
+    from ziggurat.memory.merging import MergeRequest as MergeRequest
     from ziggurat.memory.record import MemoryRecord as MemoryRecord
     from ziggurat.memory.scoring import (
         decayed as decayed,

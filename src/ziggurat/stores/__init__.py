@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.journal.store import LogInfo as LogInfo, Row as Row, Store as Store
     from ziggurat.stores.addresses import connect as connect
     from ziggurat.stores.file import FileStore as FileStore
     from ziggurat.stores.local import InMemoryStore as InMemoryStore

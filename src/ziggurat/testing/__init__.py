@@ -2,7 +2,7 @@
 
 from ziggurat.models.real import allow_real_calls, forbid_real_calls
 from ziggurat.models.replay import ReplayModel
-from ziggurat.models.scripted import Pause, ScriptedModel
+from ziggurat.models.scripted import Pause, ScriptedModel, ScriptedReply
 from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.conversations import apply_violation, valid_conversation
 from ziggurat.testing.expect import expect, fail_on
@@ -16,6 +16,7 @@ __all__ = [
     "Pause",
     "ReplayModel",
     "ScriptedModel",
+    "ScriptedReply",
     "allow_real_calls",
     "apply_violation",
     "assert_no_leaks",

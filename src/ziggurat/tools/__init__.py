@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.messages.message import ToolCall as ToolCall, ToolResult as ToolResult, tool_call as tool_call
-    from ziggurat.tools.approval import Approvals as Approvals, Rule as Rule
     from ziggurat.tools.builtin import calculator as calculator, echo as echo, timestamp as timestamp
     from ziggurat.tools.entry import Tool as Tool
     from ziggurat.tools.function import FunctionTool as FunctionTool, raw_tool as raw_tool, tool as tool

@@ -11,7 +11,7 @@ from ziggurat.core import root
 from ziggurat.core.context import JOURNAL, Scope
 from ziggurat.journal import LocalJournal
 from ziggurat.messages import Rewrite, RewriteRequest, Transcript
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 
 def rewrite_request(messages: Sequence[Message], **given: Any) -> RewriteRequest:

@@ -24,10 +24,9 @@ from ziggurat.compaction import (
 from ziggurat.errors import ContextOverflow
 from ziggurat.events import Compacted, Warned
 from ziggurat.layers.retry import retry
-from ziggurat.messages import assistant, stops, system
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import assistant, stops, system, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def search(text: str) -> str:

@@ -28,8 +28,7 @@ from ziggurat.errors import ContextOverflow
 from ziggurat.messages import ValidationPolicy, assistant, validate
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.validation import validate_rewrite
-from ziggurat.models import ScriptedModel
-from ziggurat.testing import apply_violation, valid_conversation
+from ziggurat.testing import ScriptedModel, apply_violation, valid_conversation
 
 SENDABLE = ValidationPolicy.sendable()
 

@@ -25,7 +25,7 @@ from ziggurat.errors import ContextOverflow, LimitExceeded, ModelError
 from ziggurat.journal import LocalJournal
 from ziggurat.messages import Thinking, assistant, tool_message
 from ziggurat.messages.model import FinishReason
-from ziggurat.models import ScriptedModel
+from ziggurat.testing import ScriptedModel
 
 CALL = assistant("Let me look.", ToolCall("a", "search", '{"text":"x"}'))
 LONG = tool_message(ToolResult("a", "search", "found it " * 100, origin="web"))

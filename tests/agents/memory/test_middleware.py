@@ -51,14 +51,12 @@ from ziggurat.memory.record import DOUBTS, SUBJECT
 from ziggurat.memory.search import BOUNDS
 from ziggurat.memory.store import Hit
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
-from ziggurat.messages import assistant
+from ziggurat.messages import Embeddings, EmbedRequest, assistant, tool_call
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.model import FinishReason, pack
-from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply
 from ziggurat.stops import BudgetExceeded
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
-from ziggurat.tools import tool_call
+from ziggurat.testing import HandClock, ScriptedModel, ScriptedReply
 
 EARLIER = root().within(CLOCK, HandClock())
 DATE = "2001-09-09"

@@ -13,10 +13,10 @@ from ziggurat import Agent, AgentRun, Context, ModelRequest, ToolResult, tool
 from ziggurat.agents.memory.showing import READ, WRITE, notes_on
 from ziggurat.memory import AgentMemory, Remembering, memory_tools
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
+from ziggurat.messages import Embeddings, EmbedRequest, tool_call
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.model import SPEC, pack
-from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def talk(store: LocalMemoryStore, *script: Any, **options: Any) -> AgentRun:

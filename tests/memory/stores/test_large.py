@@ -14,8 +14,8 @@ from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord, Query
 from ziggurat.memory.search import Candidate
 from ziggurat.memory.stores.sqlite import LocalMemoryStore, SqliteMemoryStore
 from ziggurat.memory.stores.sqlite_rows import MemoryRows
+from ziggurat.messages import Embeddings, EmbedRequest
 from ziggurat.messages.model import pack
-from ziggurat.models import Embeddings, EmbedRequest
 
 SMALL, LARGE = 2500, 10_000
 

@@ -8,9 +8,9 @@ from ziggurat import stack
 from ziggurat.core.service import fact
 from ziggurat.layers.retry import retry
 from ziggurat.messages.model import WINDOW
-from ziggurat.models import resolve
 from ziggurat.models.http.dialect import DIALECTS, window_of
 from ziggurat.models.http.fitting import offered
+from ziggurat.providers import resolve
 
 
 @pytest.mark.parametrize(

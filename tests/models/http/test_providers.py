@@ -9,10 +9,10 @@ from ziggurat import ConfigurationError
 from ziggurat.core import root
 from ziggurat.errors import MissingExtra
 from ziggurat.http.client import Client
-from ziggurat.models import PROVIDERS, http_embedder, known_models, resolve
+from ziggurat.models import http_embedder
 from ziggurat.models.http.dialect import DIALECTS, dialect_of, headers_of
 from ziggurat.models.http.providers import HttpModel
-from ziggurat.providers import anthropic, openai, provider
+from ziggurat.providers import PROVIDERS, anthropic, known_models, openai, provider, resolve
 
 HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)
 LOCAL = sorted(set(DIALECTS) - set(HOSTED))

@@ -19,10 +19,9 @@ from ziggurat.errors import ModelError, StreamInterrupted
 from ziggurat.events import Delta, TextDelta
 from ziggurat.layers import retry
 from ziggurat.messages.model import MODEL_NAME, OUTPUT_MODES, WINDOW
-from ziggurat.models import forbid_real_calls
 from ziggurat.models.http.providers import HttpModel
 from ziggurat.providers import Limits
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, forbid_real_calls
 
 EVENTS = (b"data: Hel\n\n", b"data: lo\n\n")
 DONE = b"data: [DONE]\n\n"

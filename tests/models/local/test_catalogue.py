@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 
 from ziggurat import ConfigurationError
 from ziggurat.errors import ModelError
-from ziggurat.models import install
 from ziggurat.models.local.catalogue import (
     CATALOGUE,
     PinnedModel,
@@ -24,6 +23,7 @@ from ziggurat.models.local.catalogue import (
     progress_bar,
     remove,
 )
+from ziggurat.providers import install
 
 BYTES = b"GGUF" + bytes(range(256)) * 40
 SMALL = PinnedModel(

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from ziggurat import AgentRun, ModelRequest, ModelResponse
-from ziggurat.messages import assistant
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import assistant, tool_call
+from ziggurat.testing import ScriptedModel
 
 DIALOGUES = 20
 PARTICIPLES = {

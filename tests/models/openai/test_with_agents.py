@@ -10,9 +10,8 @@ from msgspec import Struct
 from ziggurat import Agent, ModelResponse, ToolCall, tool
 from ziggurat.events import Delta
 from ziggurat.fake_provider import FakeProvider
-from ziggurat.messages import Thinking, assistant
+from ziggurat.messages import Thinking, assistant, tool_call
 from ziggurat.providers import provider
-from ziggurat.tools import tool_call
 
 
 @tool

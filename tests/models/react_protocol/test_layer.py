@@ -27,7 +27,8 @@ from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Dropped, Fold, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.model import OUTPUT_MODES
-from ziggurat.models import FunctionModel, ScriptedModel, react
+from ziggurat.models import FunctionModel, react
+from ziggurat.testing import ScriptedModel
 
 Model = Service[ModelRequest, ModelResponse]
 REQUEST = ModelRequest(Transcript.of(user("1 + 2?")), tools=(ToolSpec("add", "Adds."),))

@@ -13,12 +13,11 @@ from ziggurat.agents import AgentRequest, AgentRun, Runnable
 from ziggurat.calls.enter import AgentService
 from ziggurat.flows import ask
 from ziggurat.http import Fetcher
-from ziggurat.messages import File, Transcript
+from ziggurat.messages import File, Transcript, tool_call
 from ziggurat.models import FunctionModel
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
 from ziggurat.stops import Completed, ModelCallDenied
-from ziggurat.tools import tool_call
 
 _DATA = {"key": "value", "count": 42}
 

@@ -11,9 +11,9 @@ from tests.serve.serving import TOKEN, serving
 from tests.serve.ui.talking import agent, served
 from ziggurat import Agent, tool
 from ziggurat.flows import flow
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 NOT_FOUND, NOT_CANCELABLE, NO_PUSH, UNSUPPORTED, VERSION = -32001, -32002, -32003, -32004, -32009
 INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, PARSE = -32600, -32601, -32602, -32700

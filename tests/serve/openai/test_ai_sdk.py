@@ -11,10 +11,10 @@ from tests.serve.openai.node import CLIENT, MISSING, find_packages
 from tests.serve.serving import TOKEN, Serving, serving
 from ziggurat import Agent, ModelRequest, Usage
 from ziggurat.events import TextDelta
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 def served() -> ServedApp:

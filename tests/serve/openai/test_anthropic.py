@@ -15,9 +15,9 @@ from ziggurat import Agent, ModelRequest, Usage, tool
 from ziggurat.errors import ModelError
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import flow
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 WEATHER: ToolParam = {
     "name": "weather",

@@ -11,8 +11,8 @@ from tests.serve.openai.test_stored_responses import same_fields
 from tests.serve.test_app import paying
 from ziggurat import Agent, tool
 from ziggurat.events import TextDelta
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 plain_and_streamed = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
 

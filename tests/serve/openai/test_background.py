@@ -12,7 +12,7 @@ from tests.serve.openai.test_stored_responses import same_fields
 from tests.serve.test_app import paying
 from ziggurat import tool
 from ziggurat.events import TextDelta
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
 
 
 class Paused:

@@ -20,14 +20,13 @@ from ziggurat import (
 from ziggurat.errors import EmptyPrompt, RunNotFound
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import flow
-from ziggurat.messages import ToolSpec
+from ziggurat.messages import ToolSpec, tool_call
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.model import OutputSchema
-from ziggurat.models import ScriptedModel
 from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.served import ServedAgents
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 from ziggurat.wires.types import ReplyParts, message_of
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

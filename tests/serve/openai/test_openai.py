@@ -15,9 +15,9 @@ from tests.serve.test_app import paying
 from ziggurat import Agent, Usage, tool
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import flow
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 Wire = Literal["chat", "responses"]
 WIRES: tuple[Wire, ...] = ("chat", "responses")

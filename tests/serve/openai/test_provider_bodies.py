@@ -7,8 +7,8 @@ import pytest
 
 from tests.serve.serving import TOKEN, serving
 from ziggurat import Agent
-from ziggurat.models import ScriptedModel
 from ziggurat.serve import app
+from ziggurat.testing import ScriptedModel
 
 USER = {"role": "user", "content": "Hello?"}
 CHAT_TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}

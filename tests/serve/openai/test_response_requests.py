@@ -12,8 +12,8 @@ from tests.serve.openai.test_openai import HELLO, WEATHER, clerk, talking, user
 from tests.serve.test_app import paying
 from ziggurat import Agent, Usage, tool
 from ziggurat.events import TextDelta, ThinkingDelta
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 FUNCTION = {"type": "function", "strict": None, **WEATHER}

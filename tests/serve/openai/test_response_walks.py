@@ -12,8 +12,8 @@ from tests.serve.openai.test_openai import HELLO, Said, Talk, clerk, talking
 from tests.serve.openai.test_stored_responses import same_fields
 from ziggurat import Agent, Usage, tool
 from ziggurat.events import TextDelta, ThinkingDelta
-from ziggurat.models import ScriptedModel
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
+from ziggurat.testing import ScriptedModel
 
 CALLS = ("look", "wander", "slip", "pay", "nothing", "weather", "helper", "buyer")
 

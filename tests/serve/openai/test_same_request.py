@@ -9,7 +9,7 @@ from tests.serve.openai.test_background import Paused
 from tests.serve.openai.test_openai import HELLO, Wire, clerk, each_way, talking, user
 from ziggurat import tool
 from ziggurat.events import TextDelta, ThinkingDelta
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
 
 KEY = {"Idempotency-Key": "order-7"}
 

@@ -10,7 +10,7 @@ from tests.serve.openai.test_openai import HELLO, clerk, talking
 from tests.serve.test_app import paying
 from ziggurat import tool
 from ziggurat.events import TextDelta, ThinkingDelta
-from ziggurat.tools import tool_call
+from ziggurat.messages import tool_call
 
 
 @tool

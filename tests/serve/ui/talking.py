@@ -6,10 +6,10 @@ from tests.serve.serving import TOKEN
 from ziggurat import Agent, tool
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import ask
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 
 @tool

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from tests.serve.serving import Serving, serving
 from tests.serve.ui.talking import agent, served
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
-from ziggurat.tools import tool_call
 
 PACKAGE: Any = find_spec("ag_ui") and import_module("ag_ui.core")
 """The official package, if it is installed."""

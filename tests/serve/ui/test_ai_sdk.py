@@ -11,9 +11,9 @@ from tests.serve.openai.node import MISSING, find_packages
 from tests.serve.serving import TOKEN, serving
 from tests.serve.ui.talking import served
 from ziggurat import Agent, tool
-from ziggurat.models import ScriptedModel
+from ziggurat.messages import tool_call
 from ziggurat.serve import app
-from ziggurat.tools import tool_call
+from ziggurat.testing import ScriptedModel
 
 CLIENT = Path(__file__).parent / "chat.mjs"
 
