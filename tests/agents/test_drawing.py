@@ -3,8 +3,8 @@
 import pytest
 
 from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, tool
-from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode
 from ziggurat.layers.retry import retry
+from ziggurat.messages.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode
 from ziggurat.testing import ScriptedModel
 
 MODEL = ScriptedModel(always="x")

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.core.test_diagram import a_diagram
+from tests.messages.test_diagram import a_diagram
 from tests.samples import amount
-from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.visible import visible
+from ziggurat.messages.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.observe import diagram_svg
 
 

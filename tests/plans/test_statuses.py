@@ -11,11 +11,11 @@ from tests.plans.random_graphs import Trail, built, declared, pausing
 from tests.samples import sample
 from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.agents import Answer, runs_of
-from ziggurat.core.diagram import Diagram
 from ziggurat.core.service import fact
 from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow
 from ziggurat.journal.entries import Result
+from ziggurat.messages.diagram import Diagram
 from ziggurat.plans import Branch, Parallel, Sequence, Task, node_statuses, workflow
 from ziggurat.plans.nodes import Node
 from ziggurat.plans.statuses import MARKS, NODES

@@ -10,10 +10,10 @@ from tests.teams.models import Answering
 from tests.teams.patterns import ALONE, CASES, NAMES, NESTED, PATTERNS, built, member
 from tests.teams.test_everywhere import ids
 from ziggurat import Agent, Approve, ModelRequest, Runnable, ToolCall, tool
-from ziggurat.core.diagram import DIAGRAM, Diagram
 from ziggurat.core.service import fact
 from ziggurat.layers.retry import timeout
 from ziggurat.messages import tool_call
+from ziggurat.messages.diagram import DIAGRAM, Diagram
 from ziggurat.teams import (
     composite_handoff,
     debate,

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
 from ziggurat.core.service import COMPOSITE, Fact, fact, name_of
+from ziggurat.messages.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
 from ziggurat.observe.tree import RunNode
 from ziggurat.tools.toolbox import TOOLS
 

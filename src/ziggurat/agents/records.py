@@ -13,7 +13,7 @@ from ziggurat.runs.runs import Runs
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
-    from ziggurat.core.diagram import Diagram
+    from ziggurat.messages.diagram import Diagram
     from ziggurat.observe.tree import RunTree
     from ziggurat.stores.waiting import Kinds, PendingRuns
 
@@ -141,8 +141,8 @@ class RunRecords(Generic[Out]):
             Path("team.svg").write_text(diagram_svg(await team.standing("r-17")))
         """
         from ziggurat.agents.drawing import STANDING, drawn, marked
-        from ziggurat.core.diagram import Diagram
         from ziggurat.core.service import fact
+        from ziggurat.messages.diagram import Diagram
 
         standing = fact(self, STANDING)
         if standing is not None:

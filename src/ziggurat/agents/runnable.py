@@ -330,7 +330,7 @@ class Runnable(RunQueue[Out]):
     def mermaid(self) -> str:
         """Return a picture of what it is made of, as a Mermaid flowchart: its tools, or the members of a team."""
         from ziggurat.agents.drawing import drawn
-        from ziggurat.core.diagram import Diagram
+        from ziggurat.messages.diagram import Diagram
 
         return Diagram((drawn(self),)).mermaid()
 

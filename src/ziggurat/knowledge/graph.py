@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 
-from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.settings import checked
 from ziggurat.core.similar import similar
 from ziggurat.knowledge.entities import Entity, EntityNotFound, GraphError, Relation
+from ziggurat.messages.diagram import Diagram, DiagramEdge, DiagramNode
 
 Direction = Literal["out", "in", "both"]
 """Which relations of an entity: outgoing, incoming, or both."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from unicodedata import east_asian_width
 
-from ziggurat.core.diagram import COLOURS, Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.visible import visible
+from ziggurat.messages.diagram import COLOURS, Diagram, DiagramEdge, DiagramNode
 
 _Size = tuple[float, float]
 """A width and a height, or a place to the right and down, in pixels."""

@@ -11,12 +11,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from ziggurat.core import diagram
 from ziggurat.core.codec import Raw, as_error, as_type, decode, encode
 from ziggurat.core.errors import JournalCorrupt, described
 from ziggurat.core.path import is_model_call, is_tool_call, name_at, parent_of
 from ziggurat.journal import entries as journal
-from ziggurat.messages import agent as runs
+from ziggurat.messages import agent as runs, diagram
 from ziggurat.messages.formatting import call_text, result_text, shortened, stop_text
 from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.message import ToolCall, ToolResult

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
-from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, Mark
+from ziggurat.messages.diagram import Diagram, DiagramEdge, DiagramNode, Mark
 from ziggurat.plans.graph_parts import END, START
 from ziggurat.plans.graph_shape import Shape
 from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Place, Task

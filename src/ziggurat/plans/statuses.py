@@ -9,11 +9,11 @@ from msgspec import Struct
 from ziggurat.agents.drawing import STANDING
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Key
-from ziggurat.core.diagram import DIAGRAM, Diagram, Mark
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.core.service import Fact, fact
+from ziggurat.messages.diagram import DIAGRAM, Diagram, Mark
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.drawing import diagram_of_plan
 from ziggurat.plans.nodes import Place, Task

@@ -6,12 +6,12 @@ from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.context import Context, Key
-from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import step_of
 from ziggurat.core.service import fact
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
+from ziggurat.messages.diagram import DiagramEdge
 from ziggurat.teams.assignments import Assignment, Assignments, Report
 from ziggurat.teams.conversation import TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name

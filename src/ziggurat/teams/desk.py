@@ -12,7 +12,6 @@ from ziggurat.agents.stop import any_of, until_tool_called
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import step_of
 from ziggurat.core.service import fact
@@ -21,6 +20,7 @@ from ziggurat.core.similar import similar
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
+from ziggurat.messages.diagram import DiagramEdge
 from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem, handoff_entries
 from ziggurat.messages.message import HANDOFF, Message, ToolResult

@@ -12,12 +12,12 @@ from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import AgentService, parts_of
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import check_new_name
 from ziggurat.core.service import Fact, strongest
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.diagram import DIAGRAM, DiagramEdge
 from ziggurat.tools.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.tools.toolbox import Toolbox
 

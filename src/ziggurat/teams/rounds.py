@@ -8,10 +8,10 @@ from typing import Any, Unpack, overload
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.failures import call_given
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
+from ziggurat.messages.diagram import DiagramEdge
 from ziggurat.messages.message import Message, indented
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name

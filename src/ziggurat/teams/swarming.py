@@ -6,10 +6,10 @@ from typing import Unpack, overload
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.settings import PositiveInt, Share, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
+from ziggurat.messages.diagram import DiagramEdge
 from ziggurat.messages.message import indented, user
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name

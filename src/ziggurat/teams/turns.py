@@ -8,11 +8,11 @@ from msgspec import Meta, Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core import errors
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.failures import call_given
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
+from ziggurat.messages.diagram import DiagramEdge
 from ziggurat.messages.message import Message
 from ziggurat.teams import replies
 from ziggurat.teams.conversation import TeamConversation

@@ -5,7 +5,7 @@ import re
 from html import unescape
 
 from tests.samples import amount
-from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, diagram_label
+from ziggurat.messages.diagram import Diagram, DiagramEdge, DiagramNode, diagram_label
 
 SIGNS = "ab é漢 \"`'[](){}<>|#;:%&\\/-=.~^$@!\n\t\x00\x1b\u202e\u2028\ud800\uffff😀end subgraph"
 LINE = re.compile(
