@@ -97,16 +97,6 @@ def test_what_is_visible_stays_as_it_is(text: str) -> None:
     assert len(visible_line(text).splitlines()) <= 1
 
 
-@given(st.text(st.sampled_from("aq\u0301\u0308\u200d\ufe0f\U0001f600 \n\u202e\u093f\u0939"), max_size=30), st.data())
-def test_a_text_in_pieces_is_the_text_in_one(text: str, data: st.DataObject) -> None:
-    shown, before = "", ""
-    while rest := text[len(before) :]:
-        piece = rest[: data.draw(st.integers(1, len(rest)))]
-        shown += visible(piece, after=before)
-        before += piece
-    assert shown == visible(text)
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -56,31 +56,30 @@ def is_hidden(character: str) -> bool:
     return _kind(character) == "hidden"
 
 
-def visible(text: str, *, after: str = "") -> str:
+def visible(text: str) -> str:
     """Return a text for a terminal: hidden characters as ``\\uXXXX``, unusual spaces as spaces."""
-    # Joiners and the selectors of emoji are left out; `after` is the end of what was written before, in pieces.
+    # Joiners and the selectors of emoji are left out.
     if text.isascii() and text.isprintable():
         return text
-    lines = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
-    return "".join(_pieces(after + lines, "\n\t", JOINERS)[len(after) :])
+    return _shown(text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n"), "\n\t", JOINERS)
 
 
 def visible_line(text: str) -> str:
     """Return a text for one line or field of a terminal: as `visible`, with all that is hidden or breaks it escaped."""
-    return text if text.isascii() and text.isprintable() else "".join(_pieces(text, "", ""))
+    return text if text.isascii() and text.isprintable() else _shown(text, "", "")
 
 
-def _pieces(text: str, allowed: str, dropped: str) -> list[str]:
+def _shown(text: str, allowed: str, dropped: str) -> str:
     marked = _Marks()
     pieces: list[str] = []
     for each in text:
         if each in dropped and marked.base:
-            pieces.append("")
-        elif marked.fit(each) or each in allowed:
+            continue
+        if marked.fit(each) or each in allowed:
             pieces.append(each)
         else:
             pieces.append(" " if _kind(each) == "space" else _escape(each))
-    return pieces
+    return "".join(pieces)
 
 
 def escaped_json(text: str, *, strict: bool = False) -> str:
