@@ -107,7 +107,7 @@ def encode(value: object, *, strict: bool = False) -> bytes:
     except UnicodeEncodeError as error:
         if strict:
             raise TypeError(str(error)) from None
-        return _encoder.encode(_without_surrogates(value))
+        return _encoder.encode(_replaced(plain(value)))
 
 
 def plain(value: object) -> Any:
@@ -118,12 +118,8 @@ def plain(value: object) -> Any:
         raise TypeError(_TOO_DEEP) from None
 
 
-def _without_surrogates(value: object) -> object:
-    """Return a value as plain data, with each lone surrogate, which JSON cannot hold, replaced by a question mark."""
-    return _replaced(plain(value))
-
-
 def _replaced(plain: object) -> object:
+    """Return plain data with a question mark for each lone surrogate, which JSON cannot hold."""
     if isinstance(plain, str):
         return plain.encode("utf-8", "replace").decode()
     if isinstance(plain, dict):
@@ -169,14 +165,14 @@ def canonical(value: object, few_keys: bool = False) -> bytes:
     """Encode a value as JSON with sorted keys, so that equal values give equal bytes, whatever their key order."""
     try:
         if not few_keys:
-            plain = _encoder.encode(value)
-            if len(plain) > _MANY_KEYS and plain.count(b'":') > _MANY_KEYS:  # at least as often as there are keys
-                return _encoder.encode(_sorted(msgspec.json.decode(plain)))
+            data = _encoder.encode(value)
+            if len(data) > _MANY_KEYS and data.count(b'":') > _MANY_KEYS:  # at least as often as there are keys
+                return _encoder.encode(_sorted(msgspec.json.decode(data)))
         return _sorting_encoder.encode(value)
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:
-        return _encoder.encode(_sorted(_without_surrogates(value)))
+        return _encoder.encode(_sorted(_replaced(plain(value))))
 
 
 def digest(value: object) -> str:

@@ -91,11 +91,8 @@ class noting_mistakes:  # noqa: N801 - used like a function
 
 def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
     """Call a function that a layer or a plan was given; an error that it raises is a mistake."""
-    try:
+    with noting_mistakes():
         answer = function(*arguments)
-    except Exception as error:
-        note_mistake(error)
-        raise
     if isinstance(answer, Coroutine):
         name = getattr(function, "__name__", "function")
         raise ConfigurationError(

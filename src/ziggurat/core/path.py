@@ -60,7 +60,7 @@ def name_at(path: str) -> str:
 def is_question(path: str) -> bool:
     """Return whether `path` is that of the model call of an agent's step: ``.../step-2/model``."""
     above, _, name = path.rpartition("/")
-    return (name == "model" or name.startswith("model#")) and above.rpartition("/")[2].startswith("step-")
+    return is_model_call(name) and above.rpartition("/")[2].startswith("step-")
 
 
 def step_of(path: str, agent: str | None = None) -> tuple[str, int, str]:
