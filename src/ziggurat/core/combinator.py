@@ -19,6 +19,7 @@ from ziggurat.core.service import (
     fact,
     name_of,
     returns_of,
+    shown,
     strongest,
 )
 from ziggurat.core.settings import checked
@@ -55,7 +56,8 @@ class Combinator(Generic[Q, R]):
         if ctx.charges is not None:
             asked = ctx.charging(_Asked(ctx.charges, self.names[index]))
             return _ask_part(self.names[index], self.alternatives[index], request, asked)
-        return ask_at(ctx, self.names[index], self.alternatives[index], request, self.returns[index])
+        name, alternative, returns = self.names[index], self.alternatives[index], self.returns[index]
+        return ctx.once(name, request, alternative, returns=returns, composite=True)
 
     async def abandon(self, ctx: Context, why: str) -> None:
         """Emit `Dropped`, so that listeners discard what they hold of the alternative at `ctx`."""
@@ -67,14 +69,6 @@ class Combinator(Generic[Q, R]):
 
     def __repr__(self) -> str:
         return f"{self.title}({', '.join(map(shown, self.alternatives))}{self._settings()})"
-
-
-def shown(service: object) -> str:
-    return str(getattr(service, "__name__", None) or repr(service))
-
-
-def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns: type[R]) -> Awaitable[R]:
-    return ctx.once(name, request, service, returns=returns, composite=True)
 
 
 async def _ask_part(name: str, service: Service[Q, R], request: Q, ctx: Context) -> R:

@@ -4,7 +4,7 @@ import typing
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from functools import cache, partial
-from inspect import Parameter, Signature
+from inspect import Signature, iscoroutinefunction, signature
 from types import NoneType, UnionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -53,7 +53,7 @@ class _Checked(Generic[Q, R]):
         return await answer  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return str(getattr(self.inner, "__name__", None) or repr(self.inner))
+        return shown(self.inner)
 
 
 def as_service(value: Service[Q, R]) -> Service[Q, R]:
@@ -205,7 +205,7 @@ class Layered(Generic[Q, R]):
         return Layered(self._body, self._title, inner)
 
     def __repr__(self) -> str:
-        return f"{self._title} > {_describe(self.inner)}"
+        return f"{self._title} > {shown(self.inner)}"
 
 
 class Enclosed(Generic[Q, R]):
@@ -227,7 +227,7 @@ class Enclosed(Generic[Q, R]):
         return _around(self._layer, inner)
 
     def __repr__(self) -> str:
-        return f"{_describe(self._layer)} > {_describe(self.inner)}"
+        return f"{shown(self._layer)} > {shown(self.inner)}"
 
 
 def rewrapped(service: Service[Q, R], inner: Service[Q, R]) -> Service[Q, R] | None:
@@ -247,13 +247,13 @@ class _Configured:
 
     def __init__(self, body: Callable[..., Coroutine[Any, Any, Any]], settings: dict[str, object]) -> None:
         self._body = partial(body, **settings)
-        arguments = ", ".join(f"{name}={_describe(value)}" for name, value in settings.items())
+        arguments = ", ".join(f"{name}={shown(value)}" for name, value in settings.items())
         self._title = f"{getattr(body, '__name__', 'layer')}({arguments})"
 
     def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
         if not callable(inner) or isinstance(inner, (_Configured, type)):
             raise ConfigurationError(
-                f"{self._title} wraps a service, an async callable (request, ctx); got {_describe(inner)}"
+                f"{self._title} wraps a service, an async callable (request, ctx); got {shown(inner)}"
             )
         return Layered(self._body, self._title, as_service(inner))
 
@@ -261,10 +261,9 @@ class _Configured:
         return self._title
 
 
-def _describe(value: object) -> str:
-    if callable(value) and hasattr(value, "__name__"):
-        return str(value.__name__)
-    return repr(value)
+def shown(value: object) -> str:
+    """Return the name of a function or a class; other values as Python shows them."""
+    return str(getattr(value, "__name__", None) or repr(value))
 
 
 _Body = Callable[Concatenate[Q, Context, Service[Q, R], P], Awaitable[R]]
@@ -317,7 +316,7 @@ def _layer(
             f"a layer is a function (request, ctx, inner, *, settings...); {name_of(body)!r} is not: "
             "it takes exactly three positional arguments, all settings are keyword-only"
         )
-    if not _is_coroutine_function(body):
+    if not iscoroutinefunction(body):
         raise ConfigurationError(f"a layer awaits what it wraps: write async def {name_of(body)}(...), not def")
     names = code.co_varnames[3 : 3 + code.co_kwonlyargcount]
     defaults: dict[str, object] = getattr(body, "__kwdefaults__", None) or {}
@@ -344,34 +343,11 @@ def _layer(
     configure.__name__ = configure.__qualname__ = name_of(body)
     configure.__doc__ = body.__doc__
     configure.__module__ = body.__module__
-    return _signed(configure, body, names, defaults)
-
-
-def _signed(
-    configure: Callable[..., _Configured],
-    body: Callable[..., Coroutine[Any, Any, Any]],
-    names: tuple[str, ...],
-    defaults: dict[str, object],
-) -> Callable[..., _Configured]:
-    """Give a layer the signature that `help` shows: the settings of its function, with their types and defaults."""
-    types = body.__annotations__
-    parameters = [
-        Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            default=defaults.get(name, Parameter.empty),
-            annotation=types.get(name, Parameter.empty),
-        )
-        for name in names
-    ]
-    configure.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    configure.__annotations__ = {name: types[name] for name in names if name in types}
+    # What `help` shows: the settings of the function, with their types and defaults.
+    parameters = signature(body, follow_wrapped=False).parameters
+    configure.__signature__ = Signature([parameters[name] for name in names])  # type: ignore[attr-defined]
+    configure.__annotations__ = {name: body.__annotations__[name] for name in names if name in body.__annotations__}
     return configure
-
-
-def _is_coroutine_function(value: object) -> bool:
-    code = getattr(value, "__code__", None)
-    return code is not None and bool(code.co_flags & 0x80)
 
 
 def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, R]]) -> Service[Q, R]:
@@ -400,7 +376,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     service = as_service(service)
     for each in reversed(layers):
         wrapped = hasattr(each, "inner") and not isinstance(each, type)
-        if wrapped or not callable(each) or _is_coroutine_function(each):
+        if wrapped or not callable(each) or iscoroutinefunction(each):
             raise ConfigurationError(f"stack() needs layers after the service, such as retry(attempts=3); got {each!r}")
         service = _around(each, service)
     return service
@@ -411,11 +387,11 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
         outcome: object = each(service)
     except TypeError as error:
         raise ConfigurationError(
-            f"stack() needs layers after the service, such as retry(attempts=3); {_describe(each)} is called with the "
+            f"stack() needs layers after the service, such as retry(attempts=3); {shown(each)} is called with the "
             f"service alone, and failed: {error}"
         ) from error
     if not callable(outcome) or isinstance(outcome, type):
-        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_describe(closed(outcome))}")
+        raise ConfigurationError(f"a layer returns a service; {shown(each)} returned {shown(closed(outcome))}")
     if outcome is service or hasattr(outcome, "inner") or hasattr(outcome, "facts"):
         return outcome
     return Enclosed(each, as_service(outcome), service)
@@ -426,4 +402,4 @@ def _describe_first(value: object) -> str:
         return f", got the string {value!r}; ziggurat.providers.resolve({value!r}) returns the model of that name"
     if isinstance(value, type):
         return f", got the class {value.__name__}; make an object of it"
-    return f", got {_describe(value)}"
+    return f", got {shown(value)}"

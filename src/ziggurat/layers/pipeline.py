@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, overload
 
-from ziggurat.core.combinator import Combinator, annotate, ask_at, shown
+from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import noting_mistakes, usage_of
@@ -20,6 +20,7 @@ from ziggurat.core.service import (
     layer,
     name_of,
     returns_of,
+    shown,
     strongest,
 )
 from ziggurat.core.settings import checked
@@ -50,7 +51,7 @@ class _Pipeline:
                 ctx.admit()
                 lost = False
             try:
-                request = await ask_at(ctx.under(f"stage-{number}"), name, stage, request, returns)
+                request = await ctx.under(f"stage-{number}").once(name, request, stage, returns=returns, composite=True)
             except Exception as error:
                 annotate(error, [f"in stage {number} of {len(self.parts)}: {name}"])
                 raise
