@@ -4,7 +4,8 @@ The scope has typed keys, so that core needs no names from other packages.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import (
     TYPE_CHECKING,
@@ -238,12 +239,18 @@ class Context(Struct, frozen=True, eq=False):
             watch = Stopwatch(self.clock, self.watch, self.emit)
         return replace(self, watch=watch)
 
-    def branch(self) -> "_Branch":
+    @contextmanager
+    def branch(self) -> "Iterator[Context]":
         """Return a context for one of several calls that are made at the same time, within a ``with`` block.
 
         While it waits for a person, the time of the calls around it goes on if another of them works.
         """
-        return _Branch(self)
+        outer = self.watch or Stopwatch(self.clock)
+        watch = outer.begin_branch()
+        try:
+            yield self.timed(watch)
+        finally:
+            outer.end_branch()
 
     @property
     def deadline(self) -> float | None:
@@ -364,22 +371,6 @@ class Context(Struct, frozen=True, eq=False):
         from random import random
 
         return random()  # noqa: S311 - jitter, not secrets
-
-
-class _Branch:
-    """What `Context.branch` returns; a class, because a fan-out enters one for each of its calls."""
-
-    __slots__ = ("_ctx", "_outer")
-
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-        self._outer = ctx.watch or Stopwatch(ctx.clock)
-
-    def __enter__(self) -> Context:
-        return self._ctx.timed(self._outer.begin_branch())
-
-    def __exit__(self, *error: object) -> None:
-        self._outer.end_branch()
 
 
 class Charges:

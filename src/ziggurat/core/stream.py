@@ -2,10 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
-from typing import Any, Generic, NoReturn, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, NoReturn, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context, root
@@ -132,6 +131,8 @@ class EventStream(Generic[R]):
         self._wake_reader()
 
     def _start(self, call: Callable[[], Awaitable[R]]) -> None:
+        if self._task is not None:
+            raise ConfigurationError(_MISUSED)  # its block is entered twice
         self._task = asyncio.get_running_loop().create_task(in_task(call))
         self._task.add_done_callback(lambda _: self._wake_reader())
 
@@ -159,18 +160,19 @@ _MISUSED = (
 class _StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
     """The context manager of a stream, ``async with ... as events``; any other use raises ConfigurationError."""
 
-    __slots__ = ("_block",)
+    __slots__ = ("_begin", "_stream")
 
-    def __init__(self, block: AbstractAsyncContextManager[EventStream[R]]) -> None:
-        self._block = block
+    def __init__(self, service: Service[Q, R], request: Q, ctx: Context, buffer: int) -> None:
+        stream: EventStream[R] = EventStream(buffer, ctx.clock)
+        self._stream = stream
+        self._begin: Callable[[], Awaitable[R]] = lambda: service(request, ctx.emitting(stream))
 
-    def __aenter__(self) -> Coroutine[Any, Any, EventStream[R]]:
-        return self._block.__aenter__()
+    async def __aenter__(self) -> EventStream[R]:
+        self._stream._start(self._begin)
+        return self._stream
 
-    def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Coroutine[Any, Any, bool | None]:
-        return self._block.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._stream._leave()
 
     def _raise_misused(self, *_: object) -> NoReturn:
         raise ConfigurationError(_MISUSED)
@@ -207,14 +209,4 @@ def open_stream(
     Raises:
         ConfigurationError: `service` or `buffer` is not valid, or the stream is read outside of its block.
     """
-    return _StreamBlock(_open(as_service(service), request, ctx or root(), buffer))
-
-
-@asynccontextmanager
-async def _open(service: Service[Q, R], request: Q, ctx: Context, buffer: int) -> AsyncIterator[EventStream[R]]:
-    stream: EventStream[R] = EventStream(buffer, ctx.clock)
-    stream._start(lambda: service(request, ctx.emitting(stream)))
-    try:
-        yield stream
-    finally:
-        await stream._leave()
+    return _StreamBlock(as_service(service), request, ctx or root(), buffer)
