@@ -1,27 +1,21 @@
 """The failures that ended a run, which are withdrawn when it goes on, so that their calls are made again."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ziggurat.core.codec import as_type
 from ziggurat.core.path import parent_of
 from ziggurat.journal.entries import Ended, Entered, Failure, Intent, JournalEntry, Pending, Record, Result
 
 
-def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
-    """Return the paths of the composites that are flows: programs that call one thing after the other."""
-    return frozenset(path for path, setup in _setups_in(entries) if "flow" in setup)
-
-
-def _setups_in(entries: Iterable[JournalEntry]) -> Iterator[tuple[str, Mapping[object, object]]]:
-    """Yield the paths of composites, and what is recorded of how each is set up."""
-    for entry in entries:
-        if isinstance(entry, Entered) and isinstance(setup := as_type(entry.setup, object), dict):
-            yield entry.path, setup
+def flows_in(entries: Iterable[JournalEntry]) -> dict[str, Mapping[object, object]]:
+    """Return how the composites are set up that are flows, programs that call one thing after the other, by path."""
+    entered = ((entry.path, as_type(entry.setup, object)) for entry in entries if isinstance(entry, Entered))
+    return {path: setup for path, setup in entered if isinstance(setup, dict) and "flow" in setup}
 
 
 def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
     """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them."""
-    setups = {path: setup for path, setup in _setups_in(entries) if "flow" in setup}
+    setups = flows_in(entries)
     handled: set[int] = set()
     if not setups:
         return handled

@@ -76,8 +76,7 @@ class LogWriter:
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def encoded(self, entry: JournalEntry) -> bytes:
-        if self._probe is not None:
-            self._call_probe(self._probe, "before", entry)
+        self._call_probe("before", entry)
         try:
             return self.conversations.line(entry)
         except TypeError as error:
@@ -114,10 +113,9 @@ class LogWriter:
         (self._waiting if self._entries else self._batch).append(waiting)
         return waiting
 
-    @staticmethod
-    def _call_probe(probe: Callable[[str, str], None], when: str, entry: JournalEntry) -> None:
-        if type(entry) in _POINTS:
-            probe(f"{when} {_POINTS[type(entry)]}", entry.path)
+    def _call_probe(self, when: str, entry: JournalEntry) -> None:
+        if self._probe is not None and type(entry) in _POINTS:
+            self._probe(f"{when} {_POINTS[type(entry)]}", entry.path)
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -177,9 +175,8 @@ class LogWriter:
             return
         self._journal.stable += len(entries)
         try:
-            if self._probe is not None:
-                for entry in entries:
-                    self._call_probe(self._probe, "after", entry)
+            for entry in entries:
+                self._call_probe("after", entry)
         except Exception as raised:  # noqa: BLE001 - raised where the entry is awaited: this is a callback
             self._journal.fail(raised)
             return
