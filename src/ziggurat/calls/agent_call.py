@@ -51,8 +51,14 @@ def place_of(ctx: Context, name: str) -> Context:
             f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
             "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
         )
-    if places.left is not None:
-        _refuse_after(places.left, name, ctx)
+    check_left(ctx)
+    # Not when the run itself is cancelled, and this cleans up.
+    if places.left is not None and places.task is not None and not places.task.cancelling():
+        raise errors.ConfigurationError(
+            f"{name} at {ctx.path} comes after a call that was cancelled, which is not on record, so it would be made "
+            "again when the run is resumed: limit the time of a call with a timeout layer, not with asyncio.timeout or "
+            "wait_for"
+        )
     places.steps += 1
     return ctx.under(name)
 
@@ -68,19 +74,6 @@ def check_left(ctx: Context) -> None:
     left = ctx.state(Places, Places).left
     if left is not None and not isinstance(left, asyncio.CancelledError):
         raise left
-
-
-def _refuse_after(left: BaseException, name: str, ctx: Context) -> None:
-    """Raise if a function goes on that waits or ends, or with what is not on record: that a call was cancelled."""
-    if not isinstance(left, asyncio.CancelledError):
-        raise left
-    task = asyncio.current_task()
-    if task is not None and not task.cancelling():  # else the run itself is cancelled, and this cleans up
-        raise errors.ConfigurationError(
-            f"{name} at {ctx.path} comes after a call that was cancelled, which is not on record, so it would be made "
-            "again when the run is resumed: limit the time of a call with a timeout layer, not with asyncio.timeout or "
-            "wait_for"
-        )
 
 
 def place_at(ctx: Context, name: str) -> Context:
