@@ -98,7 +98,8 @@ async def _drive(agent: enter.AgentService, name: str, opening: Opening, raises:
         if opening.mistaken:
             raise failure  # noqa: B904 - it has its cause already
         stopped = _stopped_run(failure, name, opening)
-        _log_end(failure, stopped, opening, raised=raises)
+        if not raises:
+            _log_end(failure, stopped, opening)
         run = await _end_broken(failure, stopped, opening)
         if raises and isinstance(failure, Exception):
             errors.attach(failure, "partial", run)
@@ -118,7 +119,7 @@ async def _end_cancelled(
         failure = error.__cause__ if error.__cause__ and opening.journal.is_known(error.__cause__) else None
         run = answer or _stopped_run(failure or error, name, opening)
         if failure is not None:
-            _log_end(failure, run, opening, raised=False)
+            _log_end(failure, run, opening)
             failures.forget_mistake(failure)
         try:
             requested = opening.control is not None and opening.control.cancelled
@@ -133,10 +134,6 @@ async def _end_cancelled(
     if opening.control is None or not opening.control.end(error):
         raise error
     return run
-
-
-async def _opened(opening: Opening) -> Opening:
-    return opening
 
 
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
@@ -186,7 +183,7 @@ async def _answer(agent: enter.AgentService, name: str, opening: Opening) -> Age
         replayed.reopen(opening.run_id, 0.0)
         within = ctx.within(JOURNAL, replayed)
         again = Opening(opening.run_id, opening.request, opening.path, opening.emit, within, replayed)
-        return await drive(agent, name, lambda: _opened(again))
+        return await _drive(agent, name, again, raises=False)
     _check_text(agent, opening.run_id, record.entered)
     return await enter.enter(agent, opening.request, ctx)
 
@@ -227,9 +224,7 @@ def _worked(journal: LocalJournal, path: str) -> float:
     return max(0.0, (journal.watch.elapsed if ended is None else ended.elapsed) - began)
 
 
-def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised: bool) -> None:
-    if raised:
-        return
+def _log_end(failure: BaseException, run: AgentRun, opening: Opening) -> None:
     if isinstance(run.stop, stops.Failed) and not isinstance(failure, errors.ToolError):
         text = f"the run {opening.run_id} of {run.agent} failed"
         failures.log_failure(text, failure, mask_of(opening.journal, opening.path))

@@ -206,8 +206,9 @@ class Runs:
 
     async def begun(self, run_id: str, seconds: float) -> bool:
         """Wait until a run is in progress in this process, at most for some seconds; return whether it is."""
-        if seconds:
-            await self._wait_for_change(run_id, lambda: not self.is_in_progress(run_id), seconds)
+        with self.changes(run_id) as changed:
+            if seconds and not self.is_in_progress(run_id):
+                await asyncio.wait([changed], timeout=seconds)
         return self.is_in_progress(run_id)
 
     async def begin(self, run_id: str, begins: Coroutine[object, object, LocalJournal]) -> LocalJournal:
@@ -333,13 +334,9 @@ class Runs:
     async def _wait_while(self, run_id: str, condition: Callable[[], bool]) -> None:
         """Wait until a condition on a run in progress no longer holds; the run may be driven by another thread."""
         while condition():
-            await self._wait_for_change(run_id, condition)
-
-    async def _wait_for_change(self, run_id: str, condition: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until a run begins or ends to be in progress here, at most for some seconds, if a condition holds."""
-        with self.changes(run_id) as waiting:
-            if condition():  # otherwise it changed before we were registered
-                await asyncio.wait([waiting], timeout=seconds)
+            with self.changes(run_id) as changed:
+                if condition():  # otherwise it changed before we were registered
+                    await changed
 
     @contextlib.contextmanager
     def changes(self, run_id: str) -> "Iterator[asyncio.Future[None]]":
