@@ -34,17 +34,12 @@ def _plain(asked: Parameter, value: object, name: str) -> object:
         raise errors.ConfigurationError(f"{name} does not fit: {error}") from error
 
 
-def _misfit(asked: Parameter, value: object) -> str | None:
-    try:
-        asked.restore(value)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-async def _value(asked: Parameter, accepted: object, ctx: Context) -> Any:
+async def _value(asked: Parameter, accepted: object, ctx: Context, misfit: str) -> Any:
     """Return a value made of accepted JSON, the same each time; recorded where its type generates a part of it."""
-    value = asked.restore(accepted)
+    try:
+        value = asked.restore(accepted)
+    except ValueError as error:
+        raise errors.ConfigurationError(f"{misfit}: {error}") from error
     if difference(value, asked.restore(accepted)) is None:
         return value
 
@@ -151,10 +146,7 @@ async def ask(
     if wrong is not None:
         raise errors.ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
     value = await _answer_to(record, ctx, expires)
-    wrong = _misfit(asked, value)
-    if wrong is not None:
-        raise errors.ConfigurationError(f"the answer {value!r:.200} to the question {question!r} does not fit: {wrong}")
-    return await _value(asked, value, ctx)
+    return await _value(asked, value, ctx, f"the answer {value!r:.200} to the question {question!r} does not fit")
 
 
 async def ask_for_json(question: str, schema: dict[str, Any]) -> object:
@@ -222,13 +214,11 @@ async def event(
     item = wait.item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
     decision = await wait.for_decision(item, ctx, lambda item: _arrived(item, name, asked, ctx))
     if isinstance(decision, Answer):
-        wrong = _misfit(asked, decision.value)
-        if wrong is not None:  # it fitted when it was taken
-            raise errors.ConfigurationError(
-                f"{ctx.path}: the run has taken the event {name!r}, which does not fit its type any more: {wrong}; "
-                "resume the run with the code as it was"
-            )
-        return await _value(asked, decision.value, ctx)
+        misfit = (
+            f"{ctx.path}: resume the run with the code as it was: it has taken the event {name!r}, which does not fit "
+            "its type any more"
+        )
+        return await _value(asked, decision.value, ctx, misfit)
     late = errors.Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
     errors.attach(late, errors.DECIDED, str(late))
     raise late
@@ -240,14 +230,17 @@ async def _arrived(item: PendingItem, name: str, asked: Parameter, ctx: Context)
     for sent in await inbox.events(name, ctx.path):
         if item.until is not None and item.until <= sent.at <= now:  # not if it was sent by another clock
             continue
-        wrong = _misfit(asked, sent.value)
-        if wrong is None:
+        try:
+            asked.restore(sent.value)
+        except ValueError as error:
+            sender = f"that was sent to the run {ctx.run_id} as number {sent.number}"
+            text = f"the event {name!r} {sender} does not fit: {error}"
+            warn_once(text)
+            if ctx.listens(Warned):
+                await ctx.emit(Warned(ctx.path, text))
+        else:
             inbox.take(sent, ctx.path)
             return Answer(sent.value), sent.number
-        text = f"the event {name!r} that was sent to the run {ctx.run_id} as number {sent.number} does not fit: {wrong}"
-        warn_once(text)
-        if ctx.listens(Warned):
-            await ctx.emit(Warned(ctx.path, text))
     if item.until is None or now < item.until:
         return None
     default = decisions.awaited_in(item.call).default

@@ -59,7 +59,8 @@ async def pass_gate(
         judgement = await judge(frozen, stage, ctx, always=always)
         if judgement.verdict == "allow":
             return ApprovedCall(frozen)
-    until = None if waits else _expiry(ctx)
+    expiries = [gate.expires for gate in ctx.scope.get(approval.APPROVALS) or () if gate.expires is not None]
+    until = None if waits or not expiries else ctx.clock.now() + min(expiries)
     item = wait.item_of(frozen, ctx, stage, reason=judgement.reason, until=until, record=record)
     decision: Decision = Deny(judgement.reason)
     if judgement.verdict == "deny":
@@ -122,11 +123,6 @@ WAITING_CALLS: Key[Callable[[ToolCall, decisions.Normalize], Awaitable[bool]]] =
 
 SAVE_WAITING: Key[Callable[[], Awaitable[None]]] = Key("save waiting")
 """Saves in the session of the run what waits for a decision, for the next turn if this process is lost meanwhile."""
-
-
-def _expiry(ctx: Context) -> float | None:
-    seconds = [gate.expires for gate in ctx.scope.get(approval.APPROVALS) or () if gate.expires is not None]
-    return ctx.clock.now() + min(seconds) if seconds else None
 
 
 # -- rules -----------------------------------------------------------------------------------------------------------
