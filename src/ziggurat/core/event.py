@@ -191,9 +191,6 @@ class Passing:
     def blocked(self) -> float:
         return self.outer.blocked
 
-    def __call__(self, event: Event, /) -> Awaitable[None]:
-        return self.outer(event)
-
     def listens(self, kind: type[Event], /) -> bool:
         return self.outer.listens(kind)
 

@@ -48,8 +48,7 @@ def is_tool_call(path: str) -> bool:
 
 def is_model_call(path: str) -> bool:
     """Return whether `path` is that of a model call: ``.../model``, ``.../model#2``."""
-    name = path.rpartition("/")[2]
-    return name == "model" or name.startswith("model#")
+    return name_at(path) == "model"
 
 
 def name_at(path: str) -> str:

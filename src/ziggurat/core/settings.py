@@ -61,7 +61,7 @@ def takes(value: Any, count: int) -> bool:
     except TypeError:
         return False
     except ValueError:  # a class or function that is not written in Python
-        return True
+        pass
     return True
 
 

@@ -49,8 +49,6 @@ def verb(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[A
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
         check(args, kwargs)
         coroutine: Any = method(*args, **kwargs)
-        if isinstance(coroutine, _Unawaited):  # of a verb that this one is made of
-            coroutine = coroutine._coroutine
         coroutine.__name__, coroutine.__qualname__ = name, title  # for Python's warning about one that was not awaited
         return _Unawaited(coroutine, name)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from ziggurat.core.codec import as_type
-from ziggurat.core.path import parent_of
+from ziggurat.core.path import name_at, parent_of
 from ziggurat.journal.entries import Ended, Entered, Failure, Intent, JournalEntry, Pending, Record, Result
 
 
@@ -43,8 +43,7 @@ def _may_go_on(setup: Mapping[object, object], call: str, failure: Failure) -> b
     """Return whether a flow that is set up so may go on after a failure in a call: a team, plan or graph not always."""
     if failure.mistake:
         return setup.keys() <= {"flow", "input"}
-    node = call.rpartition("/")[2].partition("#")[0]
-    return "graph" not in setup or node in str(setup.get("tolerant", "")).split(", ")
+    return "graph" not in setup or name_at(call) in str(setup.get("tolerant", "")).split(", ")
 
 
 _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
