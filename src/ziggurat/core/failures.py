@@ -3,29 +3,13 @@
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
+from ziggurat.core import errors
 from ziggurat.core.context import Context
-from ziggurat.core.errors import (
-    CallerError,
-    ConfigurationError,
-    ForeignError,
-    JournalError,
-    ModelError,
-    NotRepeatable,
-    ServiceError,
-    Suspend,
-    ZigguratError,
-    attach,
-    described,
-    fact_of,
-    is_transient,
-    original_of,
-    type_name_of,
-)
 from ziggurat.core.log import OWN, logged_trace, logger, traced
 from ziggurat.core.tasks import closed
 
@@ -40,38 +24,39 @@ _MOST_CAUSES = 10
 _MARK = "_mistake"  # the attribute of an error that is a mistake; not recorded with it, as a failure says it itself
 _FAULT = "_fault"  # that of an error of ours for what code did by accident, which has no error of its own
 
-NO_OUTCOMES = (CallerError, JournalError)
+NO_OUTCOMES = (errors.CallerError, errors.JournalError)
 """Errors that are no outcome of a call: the run is not to go on with them."""
 
 
 def is_unexpected(error: BaseException) -> bool:
     """Return whether an error was raised by accident: by the code of a tool, hook or model, or by a provider."""
-    failure = original_of(error)
-    ours = isinstance(failure, (ZigguratError, Suspend))
-    by_provider = isinstance(failure, (ModelError, ForeignError))
-    return not ours or by_provider or _replaces(failure) or fact_of(failure, _FAULT, bool) is True
+    failure = errors.original_of(error)
+    ours = isinstance(failure, (errors.ZigguratError, errors.Suspend))
+    by_provider = isinstance(failure, (errors.ModelError, errors.ForeignError))
+    return not ours or by_provider or _replaces(failure) or errors.fact_of(failure, _FAULT, bool) is True
 
 
 def _replaces(error: BaseException) -> bool:
     """Return whether an error of ours stands for one that would have ended the program, such as SystemExit."""
-    return isinstance(error, ServiceError) and not isinstance(error.__cause__, (Exception, Suspend, type(None)))
+    cause = error.__cause__
+    return isinstance(error, errors.ServiceError) and not isinstance(cause, (Exception, errors.Suspend, NoneType))
 
 
 def as_fault(error: E) -> E:
     """Mark an error of ours as unexpected, such as that of a tool whose result cannot be read, and return it."""
-    attach(error, _FAULT, True)
+    errors.attach(error, _FAULT, True)
     return error
 
 
 def note_mistake(error: Exception) -> None:
     """Mark an error of the code that an agent is made of, such as a hook, as a mistake: it ends the outermost run."""
-    on_purpose = isinstance(error, ServiceError) or not is_unexpected(error)
-    if not on_purpose and not is_transient(error):
+    on_purpose = isinstance(error, errors.ServiceError) or not is_unexpected(error)
+    if not on_purpose and not errors.is_transient(error):
         mark_mistake(error)
 
 
 def mark_mistake(error: BaseException, mistaken: bool = True) -> None:
-    attach(error, _MARK, mistaken)
+    errors.attach(error, _MARK, mistaken)
 
 
 def forget_mistake(error: BaseException) -> None:
@@ -95,7 +80,7 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
         answer = function(*arguments)
     if isinstance(answer, Coroutine):
         name = getattr(function, "__name__", "function")
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{ctx.path}: {name} returned {closed(answer)!r:.100}, which nobody awaits: make it a function that is not "
             "async"
         )
@@ -104,13 +89,14 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
 
 def mistake_in(error: BaseException) -> Exception | None:
     """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none."""
-    if isinstance(error, Exception) and (isinstance(error, ConfigurationError) or fact_of(error, _MARK, bool)):
+    is_marked = isinstance(error, errors.ConfigurationError) or errors.fact_of(error, _MARK, bool)
+    if isinstance(error, Exception) and is_marked:
         return error
     if isinstance(error, BaseExceptionGroup):
         each_in = (mistake_in(each) for each in error.exceptions)
         return next((mistake for mistake in each_in if mistake is not None), None)
-    cause = error.__cause__ if isinstance(error, NotRepeatable) else None
-    return None if cause is None or isinstance(cause, NotRepeatable) else mistake_in(cause)
+    cause = error.__cause__ if isinstance(error, errors.NotRepeatable) else None
+    return None if cause is None or isinstance(cause, errors.NotRepeatable) else mistake_in(cause)
 
 
 def ends_run(error: BaseException) -> bool:
@@ -133,7 +119,7 @@ def place_of(error: BaseException) -> str:
 
     An error that is not expected, such as one of a library that got wrong arguments, also has a place elsewhere.
     """
-    recorded = fact_of(error, "recorded_place", str)
+    recorded = errors.fact_of(error, "recorded_place", str)
     if recorded is not None:
         return recorded
     each: BaseException | None = error
@@ -141,7 +127,7 @@ def place_of(error: BaseException) -> str:
     for _ in range(_MOST_CAUSES):
         if each is None:
             break
-        place = _place_in(each.__traceback__, anywhere=anywhere and not isinstance(each, ZigguratError))
+        place = _place_in(each.__traceback__, anywhere=anywhere and not isinstance(each, errors.ZigguratError))
         if place:
             return place
         each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
@@ -173,7 +159,7 @@ def traced_in_users_code(error: BaseException) -> str:
         trace = trace.tb_next
     if trace is None:
         return ""
-    attach(error, "__traceback__", trace)
+    errors.attach(error, "__traceback__", trace)
     without_own_frames(error)
     return traced(error)
 
@@ -191,7 +177,7 @@ def without_own_frames(error: BaseException) -> None:
         trimmed: TracebackType | None = None
         for trace in reversed(frames):
             trimmed = TracebackType(trimmed, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-        attach(each, "__traceback__", trimmed)
+        errors.attach(each, "__traceback__", trimmed)
 
 
 class Cause:
@@ -215,7 +201,7 @@ class Cause:
 
     @classmethod
     def of(cls, error: BaseException, text: str = "", *, decided: bool = False) -> "Cause":
-        return cls(type_name_of(error), place_of(error), error, text, decided=decided)
+        return cls(errors.type_name_of(error), place_of(error), error, text, decided=decided)
 
     def to_json(self) -> object:
         more = {"text": self.text, "decided": self.decided} if self.text else {}
@@ -242,17 +228,17 @@ def is_expected(error: BaseException) -> bool:
     """Return whether an error is a failure of the outside world, such as of a provider or a limit, and no mistake."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_expected, error.exceptions))
-    failure = original_of(error)
-    of_the_world = isinstance(failure, (ServiceError, JournalError)) and not _replaces(failure)
-    return mistake_in(error) is None and (of_the_world or is_transient(failure))
+    failure = errors.original_of(error)
+    of_the_world = isinstance(failure, (errors.ServiceError, errors.JournalError)) and not _replaces(failure)
+    return mistake_in(error) is None and (of_the_world or errors.is_transient(failure))
 
 
 def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = logging.ERROR) -> None:
     """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged."""
     if not logger.isEnabledFor(level):
         return
-    line = f"{text}: {described(error)}"
-    kind = {"failure": type_name_of(error)}
+    line = f"{text}: {errors.described(error)}"
+    kind = {"failure": errors.type_name_of(error)}
     record = logger.makeRecord(logger.name, level, __file__, 0, masked(line), (), None, extra=kind)
     if not is_expected(error) or logger.isEnabledFor(logging.DEBUG):
         trace = logged_trace(error)
@@ -264,13 +250,13 @@ def log_failure(text: str, error: BaseException, masked: Callable[[str], str], l
 
 def usage_of(value: object) -> object | None:
     """Return the usage in a response or an error, None if it states none."""
-    return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
+    return errors.fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
 
 
 def asked_of(error: BaseException) -> str:
     """Return the name of the one of several services that was asked when an error came, or one that caused it."""
     # The cause is such as of a time limit.
-    return next((name for each in causes_of(error) if (name := fact_of(each, "asked", str))), "")
+    return next((name for each in causes_of(error) if (name := errors.fact_of(each, "asked", str))), "")
 
 
 def spent_by(value: R, name: str) -> R:
@@ -278,8 +264,8 @@ def spent_by(value: R, name: str) -> R:
     if isinstance(value, BaseException):
         usage = usage_of(value)
         if usage is not None:
-            attach(value, "usage", spent_by(usage, name))
+            errors.attach(value, "usage", spent_by(usage, name))
         elif name and not asked_of(value):
-            attach(value, "asked", name)
+            errors.attach(value, "asked", name)
         return value
     return value.spent_by(name) if hasattr(value, "spent_by") else value
