@@ -7,14 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NoReturn,
-    TypeVar,
-    get_args,
-)
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace

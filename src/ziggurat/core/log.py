@@ -26,10 +26,7 @@ def _make_visible(record: logging.LogRecord) -> bool:
 
 
 def logged_trace(error: BaseException) -> str:
-    """Return the traceback of an error as it is logged: without the frames of Ziggurat that lead to other code.
-
-    It is complete where `DEBUG` is logged.
-    """
+    """Return the traceback of an error without frames of Ziggurat that lead to other code, unless `DEBUG` is logged."""
     return traced(error, without=None if logger.isEnabledFor(logging.DEBUG) else OWN)
 
 

@@ -63,15 +63,13 @@ class LogWriter:
         self._epoch = epoch
         self._probe = probe
         self._chain = chain_of(store)
-        self.digest: str = ""  # of the last row
+        self.digest: str = written[-1].digest if written else ""  # of the last row
         self._entries: list[JournalEntry] = []  # those that are not written yet, and their JSON
         self._lines: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._batch: list[asyncio.Future[None]] = []
         self._writing = False
         self._asks = journal.index.asks
-        if written:
-            self.digest = written[-1].digest
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
