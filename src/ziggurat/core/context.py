@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core import errors
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
-from ziggurat.core.errors import ConfigurationError, Timeout, described
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, Listeners
 from ziggurat.core.path import escaped
 from ziggurat.core.settings import outer_rule
@@ -43,7 +43,7 @@ class Key(Generic[T]):
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"a key has a name, a string such as in Key[Database]('database'); got {name!r}")
+            raise errors.ConfigurationError(f"a key has a name, such as in Key[Database]('database'); got {name!r}")
         self.name: str = name
 
     def bind(self, value: T) -> "dict[Key[Any], Any]":
@@ -68,7 +68,9 @@ class Key(Generic[T]):
             rule = self._rule = outer_rule(kind)
         if not rule.allows(value):
             actual = "a class" if isinstance(value, type) else f"of type {type(value).__qualname__}"
-            raise ConfigurationError(f"deps: the value of {self!r} is {rule.words}; got {value!r:.100}, {actual}")
+            raise errors.ConfigurationError(
+                f"deps: the value of {self!r} is {rule.words}; got {value!r:.100}, {actual}"
+            )
 
     def __repr__(self) -> str:
         return f"Key({self.name!r})"
@@ -93,7 +95,9 @@ class Scope(dict[Key[Any], Any]):
         name = getattr(key, "name", key)
         alike = any(known.name == name for known in self)
         other = ", but another key of this name was: make a key once, and import it where it is used" if alike else ""
-        raise ConfigurationError(f"this run was not given {name!r}; pass it with run(..., deps={{KEY: value}}){other}")
+        raise errors.ConfigurationError(
+            f"this run was not given {name!r}; pass it with run(..., deps={{KEY: value}}){other}"
+        )
 
     def with_value(self, key: Key[T], value: T) -> "Scope":
         """Return a copy with `key` set to `value`."""
@@ -189,7 +193,7 @@ class Context(Struct, frozen=True, eq=False):
         self.lose(error)
         self.admit()
         if self.listens(Dropped):
-            await self.emit(Dropped(self.path, described(error)))
+            await self.emit(Dropped(self.path, errors.described(error)))
         return self.again()
 
     def within(self, key: Key[T], value: T) -> "Context":
@@ -450,7 +454,7 @@ class Limit:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._alarm.cancel()
         if self._interruption.end() and kind is asyncio.CancelledError:
-            late = Timeout(f"{self._ctx.path} timed out after {self.seconds:g} s", seconds=self.seconds)
+            late = errors.Timeout(f"{self._ctx.path} timed out after {self.seconds:g} s", seconds=self.seconds)
             late._limited = self._ctx.path
             raise late from error
 

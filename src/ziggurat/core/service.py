@@ -1,10 +1,10 @@
 """Services: their protocol, their facts, and layers around them, which keep their request and response types."""
 
+import inspect
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from functools import cache, partial
-from inspect import Signature, iscoroutinefunction, signature
 from types import NoneType, UnionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -316,7 +316,7 @@ def _layer(
             f"a layer is a function (request, ctx, inner, *, settings...); {name_of(body)!r} is not: "
             "it takes exactly three positional arguments, all settings are keyword-only"
         )
-    if not iscoroutinefunction(body):
+    if not inspect.iscoroutinefunction(body):
         raise ConfigurationError(f"a layer awaits what it wraps: write async def {name_of(body)}(...), not def")
     names = code.co_varnames[3 : 3 + code.co_kwonlyargcount]
     defaults: dict[str, object] = getattr(body, "__kwdefaults__", None) or {}
@@ -344,8 +344,8 @@ def _layer(
     configure.__doc__ = body.__doc__
     configure.__module__ = body.__module__
     # What `help` shows: the settings of the function, with their types and defaults.
-    parameters = signature(body, follow_wrapped=False).parameters
-    configure.__signature__ = Signature([parameters[name] for name in names])  # type: ignore[attr-defined]
+    parameters = inspect.signature(body, follow_wrapped=False).parameters
+    configure.__signature__ = inspect.Signature([parameters[name] for name in names])  # type: ignore[attr-defined]
     configure.__annotations__ = {name: body.__annotations__[name] for name in names if name in body.__annotations__}
     return configure
 
@@ -376,7 +376,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     service = as_service(service)
     for each in reversed(layers):
         wrapped = hasattr(each, "inner") and not isinstance(each, type)
-        if wrapped or not callable(each) or iscoroutinefunction(each):
+        if wrapped or not callable(each) or inspect.iscoroutinefunction(each):
             raise ConfigurationError(f"stack() needs layers after the service, such as retry(attempts=3); got {each!r}")
         service = _around(each, service)
     return service
