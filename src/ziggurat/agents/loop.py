@@ -69,7 +69,7 @@ class LoopRun:
             self.rewriters = rewriters(ctx)
         self.instructions: str | None = instructions
         self.nudges: list[Advice] | None = None
-        self.found: set[str] = set()  # tools that the model has searched for
+        self.found: frozenset[str] = frozenset()  # tools that the model has searched for
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = None if self.tally.depth else scope.get(SESSION_WRITER)
@@ -159,7 +159,7 @@ class LoopRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
-        by_model = {**self.tally.by_model}
+        by_model = self.tally.by_model
         self.tally.run = run = AgentRun(
             Transcript(whole, self.complete),
             stop,

@@ -132,7 +132,7 @@ class AgentCall(Tally):
 
     def count_in(self, run: AgentRun) -> AgentRun:
         models, tools = self.model_calls, self.tool_calls
-        return replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model={**self.by_model})
+        return replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model=self.by_model)
 
     def counted(self, run: AgentRun, ctx: Context, *, tries_before: bool = False) -> AgentRun:
         """Return a run with the usage of all that was called for it, in `tries_before` too, and the id of this run."""

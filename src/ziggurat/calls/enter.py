@@ -88,8 +88,8 @@ async def enter(
         request = await _apply_before_agent(parts, record, request, ctx, chain) if changes else request
         if record is None or record.entered is None:
             frame.begin(ctx, journal.watch.elapsed)
-            write = journal.write if frame.outer is None else journal.note
-            await write(entries.Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
+            entered = entries.Entered(ctx.path, parts.name, request, parts.setup(), frame.began)
+            await (journal.write(entered) if frame.outer is None else journal.note(entered))
         if ctx.listens(events.AgentStarted):
             await ctx.emit(events.AgentStarted(ctx.path, parts.name, ctx.run_id))
         wrapped = _wrapped(agent, ctx, chain, gated=frame.outer is not None and not again)

@@ -73,11 +73,11 @@ class _Events:
 class Inbox:
     """What others have posted to a run."""
 
-    def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive) -> None:
+    def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive | None = None) -> None:
         self.runs: Inboxes = inboxes
         self._run_id = run_id
         self.journal: LocalJournal = journal
-        self._receive = receive
+        self._receive = receive  # None for those that are only read, or cannot be steered
         self._last = 0  # the number of the last item that was read
         self._keys: dict[str, int] = {}  # the numbers of the items that were read
         self._own: dict[int, str] = {}  # the keys of the decisions that were posted here
@@ -146,7 +146,7 @@ class Inbox:
         else:
             if waits and isinstance(content, PostedMessages) and content.verb == "redirect":
                 self.redirects.add(item.number)
-            waits = waits and self._receive(item.number, content, self._end)
+            waits = waits and self._receive is not None and self._receive(item.number, content, self._end)
         if waits:
             self._waiting.add(item.number)
 

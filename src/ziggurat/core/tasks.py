@@ -121,11 +121,12 @@ def isolated(
     `on_longer` is called after each time it has worked for more than `longest` seconds without a wait.
     """
     context = copy_context()
-    step: Callable[[], Any] = partial(work.send, None)
+    step: Callable[[Any], Any] = work.send
+    given: Any = None
     while True:
         began = monotonic()
         try:
-            waited_for = context.run(step)
+            waited_for = context.run(step, given)
         except StopIteration as ended:
             value: T = ended.value
             return value
@@ -133,12 +134,12 @@ def isolated(
             if monotonic() - began > longest:
                 on_longer()
         try:
-            step = partial(work.send, (yield waited_for))
+            step, given = work.send, (yield waited_for)
         except GeneratorExit:
             context.run(work.close)
             raise
         except BaseException as error:  # noqa: BLE001 - a cancellation, raised where the work waits
-            step = partial(work.throw, error)
+            step, given = work.throw, error
 
 
 class _Done(Awaitable[None]):

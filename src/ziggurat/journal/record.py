@@ -120,10 +120,11 @@ class RunRecord:
 
     def _add(self, entry: JournalEntry, *, here: bool = True) -> None:
         self.entries.append(entry)
-        if entry.path:
-            if entry.path not in self._calls:
-                self._calls[entry.path] = Record()
-            self._calls[entry.path].add(entry, here=here)
+        if path := entry.path:
+            record = self.find(path)
+            if record is None:
+                record = self._calls[path] = Record()
+            record.add(entry, here=here)
 
     def take_over(self, entries: Iterable[JournalEntry]) -> None:
         self.reopened, self.is_new = True, False
@@ -232,5 +233,5 @@ class RunRecord:
             await waiting
 
     def wake(self) -> None:
-        for _ in range(len(self._readers)):
+        while self._readers:
             ring(self._readers.popleft())

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -69,15 +70,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         msgspec.structs.force_setattr(self, "requests", self.requests or 1)  # else it would say that nothing was used
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            _added(self.input, other.input),
-            _added(self.output, other.output),
-            _added(self.cache_read, other.cache_read),
-            _added(self.cache_write, other.cache_write),
-            _added(self.reasoning, other.reasoning),
-            min(self.requests + other.requests, _MOST),
-            estimated=self.estimated or other.estimated,
-        )
+        return sum_of(self, other)
 
     def spent_by(self, model: str) -> "Usage":
         """Return it as that of the model of this name, unless it is known whose it is, or nothing was used."""
@@ -94,16 +87,10 @@ _NOTHING = Usage()
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    total = _NOTHING
-    for usage in usages:
-        total += usage
-    return total
-
-
-def _added(known: int | None, more: int | None) -> int | None:
-    if known is None or more is None:
-        return more if known is None else known
-    return min(known + more, _MOST)
+    columns = [[figure for figure in map(attrgetter(name), usages) if figure is not None] for name in _FIGURES]
+    read, written, cached, stored, reasoning, requests = (min(sum(each), _MOST) if each else None for each in columns)
+    estimated = any(map(attrgetter("estimated"), usages))
+    return Usage(read, written, cached, stored, reasoning, requests or 0, estimated=estimated)
 
 
 def as_usage(cost: object) -> Usage | None:
@@ -118,11 +105,11 @@ def as_usage(cost: object) -> Usage | None:
 class Tally:
     """A sum of usage, in all and by model, and of calls, that also adds to the tally of the enclosing run."""
 
-    __slots__ = ("by_model", "ended", "model_calls", "outer", "tool_calls")
+    __slots__ = ("_spent", "ended", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
-        self.by_model: dict[str, Usage] = {}
+        self._spent: dict[str, list[Usage]] = {}  # by model; a list is added up when it is read
         self.model_calls: int = 0
         self.tool_calls: int = 0
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
@@ -137,7 +124,7 @@ class Tally:
         model = usage.model or name
         tally: Tally | None = self
         while tally is not None:
-            tally.by_model[model] = tally.by_model.get(model, _NOTHING) + usage
+            tally._spent.setdefault(model, []).append(usage)
             tally.model_calls += 1
             tally = tally.outer
 
@@ -151,6 +138,15 @@ class Tally:
 
     def recall(self, result: object) -> None:
         """Tell the budgets in effect of the recorded result of a tool call; there are none here."""
+
+    @property
+    def by_model(self) -> dict[str, Usage]:
+        sums: dict[str, Usage] = {}
+        for model, usages in [*self._spent.items()]:
+            count = len(usages)  # a thread may add more meanwhile
+            sums[model] = sum_of(*usages[:count])
+            usages[:count] = [sums[model]]
+        return sums
 
     @property
     def usage(self) -> Usage:

@@ -88,7 +88,7 @@ class Deciding:
 
     def _inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
         self._prepare(journal, run_id)
-        return Inbox(self._runs, run_id, journal, lambda *steering: False)
+        return Inbox(self._runs, run_id, journal)
 
     def _keep(self, run_id: str, inbox: Inbox) -> None:
         if inbox.journal.stable == len(inbox.journal.entries):

@@ -67,7 +67,7 @@ class Opening(Struct, eq=False):
         if runs is not None and writer is not None:
             writer.join(scope, journal, path, runs, options.environment.clock)
         if runs is not None and control is None:  # it has neither a store nor a handle nor an id that others know
-            scope[INBOX] = lambda run_id, journal: Inbox(runs, run_id, journal, lambda *steering: False)
+            scope[INBOX] = lambda run_id, journal: Inbox(runs, run_id, journal)
         elif runs is not None and control is not None:
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 
