@@ -70,7 +70,7 @@ class LocalJournal(RunRecord):
         self.strict: bool = strict or mode == "replay"
         self.mismatch: errors.JournalMismatch | None = None  # of code that does not fit the record
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
-        self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
+        self._given: tuple[str, ...] = ()  # the ids of what was decided when it was opened
         self._errors: dict[int, tuple[BaseException, str, entries.Failure | None]] = {}  # where; of which entry
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class LocalJournal(RunRecord):
             withdraw_failures(self.entries, self._calls)
         self.watch: Stopwatch = Stopwatch(self.watch.clock, earlier=self._earlier)
         for entry in decided:
-            self._given |= {entry.id}
+            self._given += (entry.id,)
             self.append(entry, hold=True)
         self.append(entries.Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone), hold=True)
         self._begun = len(self.entries)

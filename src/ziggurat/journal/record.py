@@ -1,7 +1,6 @@
 """The record of a run: its entries in memory, the calls that they belong to, and the writer of those in a store."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -42,7 +41,7 @@ class RunRecord:
         self._calls: dict[str, Record] = {}  # the entries of calls, by path
         self.find: Callable[[str], Record | None] = self._calls.get  # returns those of the call at a path
         self._screens: dict[str, tuple[RedactEntry, ...]] = {}
-        self._readers: deque[asyncio.Future[None]] = deque()
+        self._readers: list[asyncio.Future[None]] = []
 
     def paths(self) -> tuple[str, ...]:
         return tuple(self._calls)
@@ -234,4 +233,4 @@ class RunRecord:
 
     def wake(self) -> None:
         while self._readers:
-            ring(self._readers.popleft())
+            ring(self._readers.pop(0))
