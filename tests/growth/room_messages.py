@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from tests.growth.measure import Case, Make
-from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
+from tests.growth.shapes import JSON, SHAPES, TEXT, limits, pieces, value_of
 from ziggurat import Image, Text, ToolCall, ToolResult
 from ziggurat.agents.partial import partial as partial_json
 from ziggurat.calls.inbox import Inbox
@@ -45,13 +45,14 @@ def over(name: str, run: Any, shapes: Iterable[str], **limits: Any) -> list[Case
     return [Case(name, shape, SHAPES[shape], run, **limits) for shape in shapes]
 
 
-LARGE: dict[str, Any] = {"least": 64_000, "most": 1_000_000}
-"""Sizes of values that no cache holds, and whose keys are sorted in the way for large ones."""
-
-
 def values(name: str, run: Any, shapes: Iterable[str] = JSON) -> list[Case]:
     """Return a case for each shape of JSON as decoded values."""
-    return [Case(name, shape, value_of(shape), run, **LARGE) for shape in shapes]
+    return [Case(name, shape, value_of(shape), run, **limits(shape)) for shape in shapes]
+
+
+def decoding(name: str, run: Any) -> list[Case]:
+    """Return a case for each shape of JSON, for what decodes it and does with the values as much as with those."""
+    return [Case(name, shape, SHAPES[shape], run, **limits(shape)) for shape in JSON]
 
 
 def given(name: str, run: Any, makes: dict[str, Make], **limits: Any) -> list[Case]:
@@ -203,8 +204,8 @@ CASES = [
     *over("messages.arguments.canonical", canonical_arguments, JSON),
     *over("agents.partial.partial", partial_json, JSON),
     *over("messages.message.ToolCall.parsed", lambda text: ToolCall("c", "f", text).parsed(), JSON),
-    *over("messages.message.ToolCall.canonical", lambda text: ToolCall("c", "f", text).canonical(), JSON, **LARGE),
-    *over("messages.message.ToolCall.fingerprint", lambda text: ToolCall("c", "f", text).fingerprint(), JSON, **LARGE),
+    *decoding("messages.message.ToolCall.canonical", lambda text: ToolCall("c", "f", text).canonical()),
+    *decoding("messages.message.ToolCall.fingerprint", lambda text: ToolCall("c", "f", text).fingerprint()),
     *over("messages.message.ToolResult.value", lambda text: ToolResult("c", "f", text).value(), JSON),
     *over("messages.arguments.check_size", check_size, JSON[:2]),
     *over("messages.arguments.check_depth", check_depth, (*JSON, *TEXT)),

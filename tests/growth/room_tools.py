@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tests.growth.measure import Case
-from tests.growth.room_messages import LARGE, MESSAGES, given, over, values
+from tests.growth.room_messages import MESSAGES, decoding, given, over, values
 from tests.growth.shapes import DEEP, JSON, TEXT, pieces
 from ziggurat import Agent, Message, ModelResponse, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.agents.output import AnswerReader
@@ -103,7 +103,7 @@ CASES = [
     *over("tools.signature.Signature.decode", lambda text: told(CHOOSE, text), JSON),
     *over("tools.signature.Signature.decode", lambda text: told(TRAVEL, text), JSON),
     *over("tools.signature.RawSchema.decode", RAW.decode, JSON),
-    *over("tools.normal_form.plain_form", lambda text: plain_form(call_of(text)), JSON, **LARGE),
+    *decoding("tools.normal_form.plain_form", lambda text: plain_form(call_of(text))),
     *over("tools.signature.Signature.normalize", PLAN.normalize, JSON),
     *over("tools.signature.Signature.normalize", CHOOSE.normalize, JSON),
     *over("tools.signature.RawSchema.normalize", RAW.normalize, JSON),
