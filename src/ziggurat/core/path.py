@@ -94,6 +94,12 @@ def next_id(run_id: str) -> str:
     return f"{run_id}~2" if numbered is None else f"{numbered[1]}~{int(numbered[2]) + 1}"
 
 
+def previous_id(run_id: str) -> str:
+    """Return the id of the run that a run continues as new, if it continues one."""
+    numbered = _NUMBERED.fullmatch(run_id)
+    return "" if numbered is None else numbered[1] if numbered[2] == "2" else f"{numbered[1]}~{int(numbered[2]) - 1}"
+
+
 def check_new_id(text: object, what: str) -> None:
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST or _ID.fullmatch(text) is None:
         raise ConfigurationError(f"{what} is {_IDS}, 1 to {LONGEST} of them; got {text!a:.200}")

@@ -5,6 +5,7 @@ from ziggurat.core import errors
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.event import warn_once
+from ziggurat.core.path import previous_id
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.similar import similar
 from ziggurat.journal.entries import RedactEntry, Result
@@ -37,7 +38,8 @@ async def send(
         name: The name of the event.
         value: What it brings; it has a JSON form.
         store: Where the run is kept.
-        key: Identifies it: an event of this name with the same key is sent once. By default each is another one.
+        key: Identifies it: an event of this name with the same key is sent once, to a run and to the one as which that
+            continues as new. By default each is another one.
 
     Raises:
         RunNotFound: the store has no such run.
@@ -59,6 +61,8 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     title = PostedEvent.key(name, new_id() if key is None else key)
     info = await _find(runs, run_id)
     run_id, wrong = info.id, None
+    if key is not None and await _was_taken_before(runs, run_id, title):
+        return False
     if info.status not in UNFINISHED:
         wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
     elif info.status == "Suspended":
@@ -76,6 +80,14 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     if key is not None and any(item.key == title for item in await runs.inbox(run_id)):
         return False  # it was sent when it did fit
     raise errors.ConfigurationError(wrong)
+
+
+async def _was_taken_before(runs: Runs, run_id: str, key: str) -> bool:
+    """Return whether the run that a run continues as new has taken an item."""
+    before = await runs.find(previous_id(run_id))
+    if before is None or before.status != "Continued":
+        return False
+    return any(item.key == key for item in await runs.inbox(before.id)) and await _has_taken(runs, before.id, key)
 
 
 async def _has_taken(runs: Runs, run_id: str, key: str) -> bool:
