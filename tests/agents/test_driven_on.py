@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.agents.support import turns
-from tests.samples import amount, sample
-from tests.stores.places import PLACES
+from tests.samples import amount, pairs, sample
+from tests.stores.places import PLACES, stores
 from tests.stores.watched import WatchedStore
 from ziggurat import Agent
 from ziggurat.agents import Answer, Environment, RunHandle, runs_of
 from ziggurat.errors import StoreError
-from ziggurat.flows import Flow, ask, event, flow, gather, sleep
+from ziggurat.flows import Flow, ask, continue_as_new, event, flow, gather, sleep
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
 from ziggurat.messages import stops
@@ -197,6 +197,46 @@ async def test_it_goes_on_at_the_time_on_record_whoever_recorded_it(
     waiting.cancel()
     await store.close()
     await elsewhere.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "next_wait", "chained"), pairs(["memory", "sqlite"], ["question", "event", "timer", "none"], [True, False])
+)
+async def test_it_goes_on_where_another_process_has_driven_the_run_on(
+    kind: str, next_wait: str, chained: bool, tmp_path: Path
+) -> None:
+    waits = {"question": lambda: ask("Go on?"), "event": lambda: event("go"), "timer": lambda: sleep(days=1)}
+
+    def order(store: Store) -> Flow[bool, str]:
+        @flow(name="order", store=store)
+        async def order(begins: bool) -> str:
+            if begins:
+                await sleep(hours=1)
+            if begins and chained:
+                await continue_as_new(False)
+            if next_wait != "none":
+                await waits[next_wait]()
+            return "done"
+
+        return order
+
+    clock, later = HandClock(), HandClock()
+    await later.advance(3600)
+    async with stores(kind, tmp_path, 2) as [here, there]:
+        other, last = order(there), "r~2" if chained else "r"
+        handle = order(here).start(True, run_id="r", environment=Environment(clock=clock))
+        await _waits(handle)
+        await turns(20)  # it has looked at the run
+        for run_id in dict.fromkeys(["r", last]):
+            await other.resume(run_id, environment=Environment(clock=later))
+        if next_wait == "question":
+            (item,) = (await handle.result()).pending
+            await other.decide(last, {item.id: Answer("yes")})
+        elif next_wait == "event":
+            await other.attach("r").send("go")
+        elif next_wait == "timer":
+            await clock.advance(2 * 86400)
+        assert (await handle.result()).output == "done"
 
 
 async def test_start_attach_and_submit_return_the_same() -> None:

@@ -116,10 +116,10 @@ class RunHandle(Generic[Out]):
                     info = await self._runs.find(self._newest)
                     self._count = 0 if info is None else info.count
                     return run
-                seen = await due(self._runs, self._newest, driving.clock, self._seen)
-                if seen is None:  # somebody else has gone on with it
+                at = await due(self._runs, self._newest, driving.clock, self._seen)
+                if at is None:  # somebody else has ended it
                     return await self._follow()
-                self._seen = seen
+                self._newest, self._seen = at
             except asyncio.CancelledError:
                 if not self._at_once:
                     raise

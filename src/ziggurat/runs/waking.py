@@ -22,26 +22,32 @@ POLL = 0.4
 """Seconds between two looks at a run that waits here, and to which other processes may post something."""
 
 
-async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> int | None:
+async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> tuple[str, int] | None:
     """Wait until a run can go on here: at its time, by an item after the last seen, or because another left it undone.
 
+    It is due as well where another process has driven it on to a wait for people, as nobody waits for that here.
+
     Returns:
-        The number of the last item seen; None if the run has ended by now, or was deleted.
+        The id of the run, or of the one as which it was continued as new, and the number of the last item seen; None if
+        it has ended by now, or was deleted.
     """
     began, count, at = seen, 0, None
     names: set[str] = set()
     while True:
         with runs.changes(run_id) as changed:
             info, items = await runs.find(run_id), await runs.inbox(run_id, seen)
+            if info is not None and info.status == "Continued":
+                run_id, seen, began, count = info.next_id, 0, 0, -1
+                continue
             if info is None or info.status not in OPEN:
                 return None
             left = POLL
             if not runs.is_driven(info):
                 if info.status == "running":
-                    return items[-1].number if items else seen
+                    return run_id, items[-1].number if items else seen
                 if info.count != count:  # another process may have driven it on to another wait
-                    if seen != began:  # for which an event may be that was passed over
-                        return seen
+                    if seen != began or (count and await _waits_for_people(runs, info)):
+                        return run_id, seen  # if items were seen: one may be for that wait and was passed over
                     ended = await runs.entry(run_id, info.count)
                     count, at, names = info.count, ended.due if isinstance(ended, Ended) else None, set()
                 if items:
@@ -50,10 +56,10 @@ async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> int | None:
                     if not names or not all(
                         isinstance(each, PostedEvent) and each.name not in names for each in posted
                     ):
-                        return seen
+                        return run_id, seen
                 left = POLL if at is None else at - clock.now()
                 if left <= 0:
-                    return seen
+                    return run_id, seen
             await first_of(asyncio.wait([changed], timeout=POLL), clock.sleep(left))
 
 
@@ -66,6 +72,11 @@ async def waits_of(runs: Runs, info: LogInfo) -> list[PendingItem]:
         entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
         waits = [entry for entry in entries if isinstance(entry, Pending)]
     return [recorded_item(wait, None) for wait in waits]
+
+
+async def _waits_for_people(runs: Runs, info: LogInfo) -> bool:
+    waits = await waits_of(runs, info)
+    return bool(waits) and all(item.needs_decision for item in waits)
 
 
 async def _names(runs: Runs, info: LogInfo) -> set[str]:

@@ -133,16 +133,15 @@ class Driver:
                 other.turns += driving.turns
                 driving.turns = []
                 return
-            elif (last := await self._wait(task, driving, seen)) is None:  # somebody else has gone on with it
+            elif (at := await self._wait(task, driving, seen)) is None:  # somebody else has ended it
                 run = await driving.agent.attach(driving.run_id).result()
-                driving.run_id, seen = run.id, 0  # it may have continued as new
                 continue
             else:
-                seen = last
+                driving.run_id, seen = at
             with suppress(*IN_PROGRESS):
                 run = await driving.agent.resume(driving.run_id, **driving.options)
 
-    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, seen: int) -> int | None:
+    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, seen: int) -> tuple[str, int] | None:
         """Wait until a run can go on, without counting as one that is driven; see `due`."""
         del self._tasks[task]
         self._waiting[driving.run_id] = task, driving

@@ -113,7 +113,7 @@ class ServedAgents(Driver):
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], *listeners: Listener) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
         agent, _ = await self.agent_of(run_id)
-        await agent.attach(run_id).decide(decisions)
+        await agent.attach(run_id).decide(decisions, environment=self.environment)
         status = await agent.attach(run_id).status()
         if not status.driven and not any(item.id not in decisions for item in status.pending if item.needs_decision):
             with suppress(*errors.IN_PROGRESS):  # the decisions have made it due, and another process was quicker
