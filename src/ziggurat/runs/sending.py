@@ -10,10 +10,10 @@ from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.similar import similar
 from ziggurat.journal.entries import RedactEntry, Result
 from ziggurat.journal.store import UNFINISHED, LogInfo, Store
+from ziggurat.messages import posted
 from ziggurat.messages.agent import Answer, PendingItem
 from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
-from ziggurat.messages.posted import PostedCancel, PostedEvent, PostedMessages
 from ziggurat.messages.prompts import Prompt, user_messages
 from ziggurat.runs.options import RunId
 from ziggurat.runs.runs import Runs, runs_of
@@ -55,10 +55,10 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     if not name:
         raise errors.ConfigurationError(f"an event that is sent to {run_id!r} has a name, a text that is not empty")
     try:
-        data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now), strict=True)
+        data = encode(posted.PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now), strict=True)
     except TypeError as error:
         raise errors.ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
-    title = PostedEvent.key(name, new_id() if key is None else key)
+    title = posted.PostedEvent.key(name, new_id() if key is None else key)
     info = await _find(runs, run_id)
     run_id, wrong = info.id, None
     if key is not None and await _was_taken_before(runs, run_id, title):
@@ -68,7 +68,7 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     elif info.status == "Suspended":
         awaited = [item for item in await waits_of(runs, info) if item.stage == "event"]
         _warn_of_name(awaited, name, run_id)
-        unfit = _misfit(awaited, name, decode(data, PostedEvent).value)
+        unfit = _misfit(awaited, name, decode(data, posted.PostedEvent).value)
         wrong = unfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {unfit}"
     if wrong is None:
         new = await runs.post(run_id, title, data)
@@ -129,7 +129,7 @@ async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:
     """Ask whoever drives a run to stop it; return whether it was in progress or waiting, so that this was sent."""
     info = await _find(runs, run_id)
     # Asked for again before the run has gone on, it is the same, so that nobody can fill the inbox with it.
-    return await _post(runs, info, f"cancel {info.count} {after_step}", PostedCancel(info.count, after_step))
+    return await _post(runs, info, f"cancel {info.count} {after_step}", posted.PostedCancel(info.count, after_step))
 
 
 async def post_messages(
@@ -148,7 +148,7 @@ async def post_messages(
         messages = as_type(screened.value, tuple[Message, ...])
     if whole is not None:
         whole.append((messages, given))
-    return await _post(runs, await _find(runs, run_id), f"{verb} {new_id()}", PostedMessages(verb, messages))
+    return await _post(runs, await _find(runs, run_id), f"{verb} {new_id()}", posted.PostedMessages(verb, messages))
 
 
 async def _find(runs: Runs, run_id: str) -> LogInfo:
@@ -158,7 +158,7 @@ async def _find(runs: Runs, run_id: str) -> LogInfo:
     return info
 
 
-async def _post(runs: Runs, info: LogInfo, key: str, content: PostedCancel | PostedMessages) -> bool:
+async def _post(runs: Runs, info: LogInfo, key: str, content: posted.PostedCancel | posted.PostedMessages) -> bool:
     # The state of one that is driven is the old one until it has recorded more.
     if not runs.is_driven(info) and info.status not in ("running", "Suspended"):
         return False
