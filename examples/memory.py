@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat.core import CLOCK, root
-from ziggurat.memory import AgentMemory, EpisodicMemory, audit, decayed, half_life, open_memory
+from ziggurat.memory import AgentMemory, EpisodicMemory, audit, half_life, importance, open_memory, product
 from ziggurat.testing import HandClock
 
 DAY = 86_400
@@ -14,7 +14,7 @@ async def main() -> None:
     ctx = root().within(CLOCK, clock)
     store = open_memory("memory:")  # or "sqlite:///agents.db", which is kept when the process ends
 
-    episodes = EpisodicMemory(store, "ann", score=decayed(half_life(hours=24)), capacity=100, ctx=ctx)
+    episodes = EpisodicMemory(store, "ann", score=product(importance, half_life(hours=24)), capacity=100, ctx=ctx)
     memory = AgentMemory(store, "ann", episodic=episodes, ctx=ctx)
 
     # episodes fade: an important one of yesterday scores lower than a less important one of today

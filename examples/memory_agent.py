@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ziggurat import Agent
 from ziggurat.memory import Remembering, memory_tools
-from ziggurat.models import MiniLm
+from ziggurat.models import resolve_embedder
 
 FACTS = (
     "Remember that my train leaves at 9:40 from Lyon.",
@@ -26,7 +26,7 @@ QUESTIONS = (
 
 
 def ask(store: str, questions: list[str]) -> None:
-    memory = Remembering(store, "me", limit=1, embedder=MiniLm())
+    memory = Remembering(store, "me", limit=1, embedder=resolve_embedder("local"))
     remember, recall, *_ = memory_tools()
     for question in questions:
         # The demo model only calls tools: it learns with one, and answers with the other.

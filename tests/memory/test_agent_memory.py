@@ -4,7 +4,7 @@ import pytest
 
 from tests.memory.making import DAY, context
 from ziggurat import ConfigurationError
-from ziggurat.memory import AgentMemory, EpisodicMemory, decayed, half_life
+from ziggurat.memory import AgentMemory, EpisodicMemory, half_life, importance, product
 from ziggurat.memory.stores.sqlite import LocalMemoryStore
 from ziggurat.testing import HandClock
 
@@ -24,7 +24,7 @@ async def test_one_question_asks_all_kinds() -> None:
 
 async def test_a_score_orders_what_was_found() -> None:
     clock = HandClock()
-    memory = AgentMemory(LocalMemoryStore(), "ann", score=decayed(half_life(24)), ctx=context(clock))
+    memory = AgentMemory(LocalMemoryStore(), "ann", score=product(importance, half_life(24)), ctx=context(clock))
     await memory.remember("tea tea tea", importance=0.9)
     await clock.advance(DAY)
     await memory.remember("the tea of today", importance=0.5, kind="longterm")

@@ -18,12 +18,13 @@ from ziggurat.memory import (
     EpisodicMemory,
     SemanticMemory,
     WorkingMemory,
-    decayed,
     half_life,
     hybrid,
+    importance,
     lowest,
     oldest,
     open_memory,
+    product,
 )
 from ziggurat.memory.scoring import Eviction
 from ziggurat.memory.search import Recalled
@@ -57,7 +58,9 @@ async def test_equals_come_in_the_order_they_were_made() -> None:
 
 async def test_importance_halves_with_the_half_life_however_often_it_is_recalled() -> None:
     clock = HandClock()
-    memory = EpisodicMemory(LocalMemoryStore(), "ann", score=decayed(half_life(hours=24)), ctx=context(clock))
+    memory = EpisodicMemory(
+        LocalMemoryStore(), "ann", score=product(importance, half_life(hours=24)), ctx=context(clock)
+    )
     made = await memory.remember("x", importance=0.8)
     await clock.advance(24 * HOUR)
     scores = [(await memory.recall())[0].score for _ in range(5)]
@@ -103,8 +106,8 @@ async def test_beyond_the_capacity_the_least_important_goes_but_never_the_newcom
 async def test_what_goes_can_be_the_oldest_and_can_be_deleted() -> None:
     clock, store = HandClock(), LocalMemoryStore()
     memory = EpisodicMemory(store, "ann", capacity=1, evict=oldest, keep_evicted=False, ctx=context(clock))
-    for name, importance in (("old", 0.9), ("new", 0.1)):
-        await memory.remember(name, importance=importance)
+    for name, judged in (("old", 0.9), ("new", 0.1)):
+        await memory.remember(name, importance=judged)
         await clock.advance(1)
     assert contents(await memory.recall()) == ["new"]
     assert await store.count(owner="ann", archived=None) == 1

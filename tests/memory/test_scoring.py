@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 from ziggurat import ConfigurationError
 from ziggurat.memory import (
     MemoryRecord,
-    decayed,
     frequency,
     half_life,
     hybrid,
@@ -42,12 +41,12 @@ def made(hours_ago: float, importance: float = 0.8, uses: int = 0, used_days_ago
         (half_life(hours=24), made(0), 1.0),
         (half_life(hours=24), made(24), 0.5),
         (half_life(hours=24), made(72), 0.125),
-        (decayed(half_life(hours=12)), made(24, 0.8), 0.2),
+        (product(importance, half_life(hours=12)), made(24, 0.8), 0.2),
         (recency(), made(24), 0.367879),  # 1/e
         (recency(hours=6), made(3), 0.606531),  # 1/sqrt(e)
         (retention(stability_days=30), made(30 * 24), 0.367879),
         (retention(stability_days=30), made(30 * 24, used_days_ago=15), 0.606531),  # rehearsed half-way
-        (decayed(retention(30)), made(30 * 24, 0.9), 0.331091),
+        (product(importance, retention(30)), made(30 * 24, 0.9), 0.331091),
         (frequency, made(0, uses=3), 0.6),  # 3 of (4 + 1)
         (similarity, made(0), 0.25),
         (product(similarity, importance, retention(30)), made(30 * 24, 0.8), 0.25 * 0.8 * 0.36787944),
@@ -56,7 +55,7 @@ def made(hours_ago: float, importance: float = 0.8, uses: int = 0, used_days_ago
         (hybrid(recency_weight=0.3, frequency_weight=0.2), made(24, 0.5, uses=3), 0.730364),
         # 0.5 / 2 + 0.3 / e + 0.2 * 3 / 5
         (
-            hybrid(recency_weight=0.3, frequency_weight=0.2, worth=decayed(half_life(24))),
+            hybrid(recency_weight=0.3, frequency_weight=0.2, worth=product(importance, half_life(24))),
             made(24, 0.5, uses=3),
             0.480364,
         ),
@@ -96,7 +95,11 @@ ages = st.floats(0, 24 * 365)
 @given(ages, ages, st.floats(0, 1), st.integers(0, 50))
 def test_scores_fall_with_age_and_stay_in_range(one: float, two: float, worth: float, uses: int) -> None:
     younger, older = sorted((one, two))
-    for score in (decayed(half_life(24)), decayed(retention(30)), decayed(recency())):
+    for score in (
+        product(importance, half_life(24)),
+        product(importance, retention(30)),
+        product(importance, recency()),
+    ):
         high, low = (score(made(age, worth, uses), ScoringInputs(NOW)) for age in (younger, older))
         assert 0 <= low <= high <= 1
     assert 0 <= frequency(made(0, uses=uses), ScoringInputs(NOW, most_uses=uses)) < 1
@@ -106,4 +109,4 @@ def test_evictions_choose_the_lowest_or_the_oldest_and_of_equals_the_first() -> 
     records = [made(10, 0.5), made(30, 0.9), made(20, 0.2), made(40, 0.2)]
     assert oldest(records, 2, NOW) == [records[3], records[1]]
     assert lowest()(records, 3, NOW) == [records[2], records[3], records[0]]
-    assert lowest(decayed(half_life(1)))(records, 1, NOW) == [records[3]]
+    assert lowest(product(importance, half_life(1)))(records, 1, NOW) == [records[3]]

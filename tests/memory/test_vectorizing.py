@@ -10,9 +10,9 @@ from tests.samples import amount, sample
 from ziggurat import Context
 from ziggurat.core import root
 from ziggurat.errors import ModelError
-from ziggurat.memory import AgentMemory, MemoryRecord, reembed
+from ziggurat.memory import AgentMemory, MemoryRecord
 from ziggurat.memory.record import SUBJECT
-from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records
+from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records, reembed
 from ziggurat.memory.vectors import similarities
 from ziggurat.messages import Embeddings, EmbedRequest
 from ziggurat.messages.model import pack

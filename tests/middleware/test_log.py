@@ -3,10 +3,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ziggurat import Agent, ConfigurationError, Usage
+from ziggurat import Agent, Usage
 from ziggurat.errors import ModelError
 from ziggurat.messages import tool_call
-from ziggurat.middleware import HookCounts, Logging
+from ziggurat.middleware import Logging
 from ziggurat.testing import ScriptedModel
 
 
@@ -18,9 +18,10 @@ async def count() -> AsyncIterator[str]:
 
 async def test_each_call_has_a_line_and_none_says_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ziggurat.calls")
-    counts = HookCounts()
     model = ScriptedModel(tool_call("count"), "hidden answer", usage=Usage(4, 2, requests=1))
-    agent = Agent(model, tools=[count], middleware=[Logging(counts)])
+    watching = Logging()
+    counts = watching.counts
+    agent = Agent(model, tools=[count], middleware=[watching])
     await agent.run("hidden question")
     lines = [record.getMessage() for record in caplog.records if record.name == "ziggurat.calls"]
     assert lines == [
@@ -51,8 +52,3 @@ async def test_lines_go_where_they_are_sent(caplog: pytest.LogCaptureFixture) ->
     agent = Agent(ScriptedModel("x"), middleware=[Logging(logger=logging.getLogger("mine"), level=logging.DEBUG)])
     await agent.run("go")
     assert {record.name for record in caplog.records if "asks" in record.getMessage()} == {"mine"}
-
-
-def test_counts_are_counts() -> None:
-    with pytest.raises(ConfigurationError, match="counts"):
-        Logging(3)  # type: ignore[arg-type]

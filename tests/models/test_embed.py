@@ -12,8 +12,9 @@ from ziggurat import ConfigurationError, Context
 from ziggurat.core import root
 from ziggurat.errors import ModelError
 from ziggurat.messages import Embeddings, EmbedRequest
-from ziggurat.models import MiniLm, cached, http_embedder, resolve_embedder
+from ziggurat.models import cached, http_embedder, resolve_embedder
 from ziggurat.models.embed import HttpEmbedder
+from ziggurat.models.local.minilm import MiniLm
 
 Answer = Callable[[dict[str, object]], tuple[int, object]]
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar, assert_type
 
 from ziggurat.core.context import Context, Key, Scope
-from ziggurat.core.service import Layer, Service, layer, stack
+from ziggurat.core.service import Service, layer, stack
 from ziggurat.core.stream import open_stream
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.cache import CacheStore, DedupeStore, cache, dedupe
@@ -112,9 +112,11 @@ models_only(word=1)  # type: ignore[arg-type]
 
 # -- a configured layer is a value ---------------------------------------------------------------------------------
 
-for_models: Layer[ModelRequest, ModelResponse] = models_only(word="x")
-generic_for_models: Layer[ModelRequest, ModelResponse] = any_service()
-for_tools: Layer[ToolCall, ToolResult] = models_only(word="x")  # type: ignore[assignment]
+ForModels = Callable[[Service[ModelRequest, ModelResponse]], Service[ModelRequest, ModelResponse]]
+ForTools = Callable[[Service[ToolCall, ToolResult]], Service[ToolCall, ToolResult]]
+for_models: ForModels = models_only(word="x")
+generic_for_models: ForModels = any_service()
+for_tools: ForTools = models_only(word="x")  # type: ignore[assignment]
 assert_type(stack(Model(), for_models, generic_for_models), Service[ModelRequest, ModelResponse])
 
 

@@ -131,14 +131,12 @@ NAMES: dict[str, dict[str, str]] = {
         "memory.merging": "MergeRequest",
         "memory.record": "MemoryRecord",
         "memory.scoring": (
-            "decayed frequency half_life hybrid importance lowest oldest product recency retention similarity "
-            "weighted "
+            "frequency half_life hybrid importance lowest oldest product recency retention similarity weighted "
         ),
         "memory.search": "Bounds",
         "memory.similar": "TfIdf",
         "memory.store": "MemoryExists MemoryStore Query open_memory",
         "memory.upkeep": "audit export_memories import_memories",
-        "memory.vectorizing": "reembed",
         "memory.words": "CONTEXT",
     },
     "ziggurat.messages": {
@@ -162,14 +160,13 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.middleware": {
         "messages.middleware": "Middleware",
         "middleware.dynamic": "AllowTools DynamicPrompt DynamicTools Trim",
-        "middleware.log": "HookCounts Logging PromptCacheGuard",
+        "middleware.log": "Logging PromptCacheGuard",
         "middleware.redaction": "Redaction",
         "middleware.wrapping": "OutputGuardrail everywhere",
     },
     "ziggurat.models": {
         "models.embed": "cached http_embedder resolve_embedder",
         "models.function": "FunctionModel",
-        "models.local.minilm": "MiniLm",
         "models.react_protocol.layer": "react",
         "models.react_protocol.protocol": "FINAL_ANSWER",
         "models.real": "require_real_calls_allowed",

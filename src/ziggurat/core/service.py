@@ -182,14 +182,6 @@ def name_of(service: object) -> str:
     return str(getattr(inside, "__name__", None) or type(inside).__name__)
 
 
-class Layer(Protocol[Q, R]):
-    """The protocol of layers: the wrapped service takes the same requests and returns the same responses."""
-
-    def __call__(self, inner: Service[Q, R], /) -> Service[Q, R]:
-        """Return `inner`, wrapped."""
-        ...
-
-
 class Layered(Generic[Q, R]):
     __slots__ = ("_body", "_title", "inner")
 

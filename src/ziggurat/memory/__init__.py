@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ziggurat.memory.merging import MergeRequest as MergeRequest
     from ziggurat.memory.record import MemoryRecord as MemoryRecord
     from ziggurat.memory.scoring import (
-        decayed as decayed,
         frequency as frequency,
         half_life as half_life,
         hybrid as hybrid,
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
         export_memories as export_memories,
         import_memories as import_memories,
     )
-    from ziggurat.memory.vectorizing import reembed as reembed
     from ziggurat.memory.words import CONTEXT as CONTEXT
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

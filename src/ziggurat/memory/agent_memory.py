@@ -32,7 +32,7 @@ class AgentMemory(View):
         await memory.recall("How shall we travel?")
 
     Args:
-        score: Orders the results, such as ``product(similarity, decayed(retention(30)))``; by default
+        score: Orders the results, such as ``product(similarity, importance, retention(30))``; by default
             facts come before episodes, and the most relevant first.
         episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.

@@ -137,7 +137,7 @@ class CompressionPolicy(MergePolicy, frozen=True, kw_only=True):
         keep_recent: How many of the latest stay as they are.
         min_age: Only memories at least this many seconds old are compressed.
         threshold: Memories worth at least this stay as they are.
-        score: What a memory is worth, such as ``decayed(retention(30))``.
+        score: What a memory is worth, such as ``product(importance, retention(30))``.
         window: How many memories become one, at most; with a single one nothing is gained, so it stays.
         kind, into, lease: See `MergePolicy`.
     """

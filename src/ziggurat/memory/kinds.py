@@ -21,13 +21,13 @@ class EpisodicMemory(View):
 
     ::
 
-        memory = EpisodicMemory(store, "ann", score=decayed(half_life(hours=24)), capacity=1000)
+        memory = EpisodicMemory(store, "ann", score=product(importance, half_life(24)), capacity=1000)
         await memory.remember("The deployment failed at noon.", importance=0.9)
         for recalled in await memory.recall(limit=3):
             print(recalled.score, recalled.content)
 
     Args:
-        score: What an episode is worth; `importance`, ``decayed(half_life(...))``, `hybrid` or your own.
+        score: What an episode is worth; `importance`, ``product(importance, half_life(...))``, `hybrid` or your own.
         max_age: Episodes older than this many seconds are not recalled; None for no limit.
         capacity: How many may be in use; None for any number.
         evict: Chooses which episodes are evicted beyond the capacity; by default the least important, never the new

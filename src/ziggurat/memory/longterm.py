@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.settings import Fraction, NonEmptyText, NonNegativeInt, PositiveFloat, checked
 from ziggurat.memory.record import UNDONE, MemoryRecord, Words, combined
-from ziggurat.memory.scoring import Score, ScoringInputs, decayed, lowest, product, retention, similarity
+from ziggurat.memory.scoring import Score, ScoringInputs, importance, lowest, product, retention, similarity
 from ziggurat.memory.search import Recalled
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore
@@ -48,7 +48,7 @@ class LongTermMemory(View):
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        self.worth: Score = decayed(retention(stability_days))
+        self.worth: Score = product(importance, retention(stability_days))
         self.min_importance = min_importance
         super().__init__(
             store,

@@ -5,7 +5,7 @@ used, so scoring it a hundred times gives the same result as scoring it once.
 
 ::
 
-    score = hybrid(recency_weight=0.3, frequency_weight=0.2, worth=decayed(half_life(hours=24)))
+    score = hybrid(recency_weight=0.3, frequency_weight=0.2, worth=product(importance, half_life(hours=24)))
 """
 
 import math
@@ -89,7 +89,7 @@ def retention(stability_days: PositiveFloat = 30.0) -> Score:
 
 @checked
 def product(*scores: Score) -> Score:
-    """Multiply scores: ``s1 * s2 * ...``."""
+    """Multiply scores: ``s1 * s2 * ...``; ``product(importance, half_life(24))`` is the importance that is left."""
 
     def product(record: MemoryRecord, at: ScoringInputs) -> float:
         return math.prod(score(record, at) for score in scores)
@@ -108,12 +108,6 @@ def weighted(*parts: tuple[float, Score]) -> Score:
 
 
 @checked
-def decayed(decay: Score) -> Score:
-    """Score by the importance that is left: ``importance * decay``, such as ``decayed(half_life(hours=24))``."""
-    return product(importance, decay)
-
-
-@checked
 def hybrid(*, recency_weight: NonNegativeFloat, frequency_weight: NonNegativeFloat, worth: Score = importance) -> Score:
     """Score by worth, recency and frequency of use together.
 
@@ -122,7 +116,7 @@ def hybrid(*, recency_weight: NonNegativeFloat, frequency_weight: NonNegativeFlo
     Args:
         recency_weight: The most that a new memory gains.
         frequency_weight: The most that a frequently recalled memory gains.
-        worth: The base score; use ``decayed(half_life(...))`` to let it fade too.
+        worth: The base score; use ``product(importance, half_life(...))`` to let it fade too.
     """
     return weighted((1.0, worth), (recency_weight, recency()), (frequency_weight, frequency))
 

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
         DynamicTools as DynamicTools,
         Trim as Trim,
     )
-    from ziggurat.middleware.log import (
-        HookCounts as HookCounts,
-        Logging as Logging,
-        PromptCacheGuard as PromptCacheGuard,
-    )
+    from ziggurat.middleware.log import Logging as Logging, PromptCacheGuard as PromptCacheGuard
     from ziggurat.middleware.redaction import Redaction as Redaction
     from ziggurat.middleware.wrapping import OutputGuardrail as OutputGuardrail, everywhere as everywhere
 else:  # type checkers would accept any name of a module with __getattr__

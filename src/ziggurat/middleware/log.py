@@ -20,7 +20,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.stops import status_of
 
 
-class HookCounts(Struct):
+class _HookCounts(Struct):
     """The number of calls of each hook."""
 
     before_agent: int = 0
@@ -38,26 +38,26 @@ class Logging(Middleware):
     """Logs a line for each call: its path, kind, size and outcome; never its content.
 
     Args:
-        counts: Counts hooks over all runs that use this object; you create it, so you decide how long it lives.
         logger: The logger; by default ``ziggurat.calls``.
         level: The level of the lines; errors are logged as WARNING, pieces as DEBUG.
+
+    Attributes:
+        counts: The number of calls of each hook, over all runs that use this object; it has a field for each hook.
     """
 
     @checked
     def __init__(
         self,
-        counts: HookCounts | None = None,
         *,
         logger: logging.Logger | logging.LoggerAdapter[logging.Logger] | None = None,
         level: int = logging.INFO,
     ) -> None:
-        self.counts = counts
+        self.counts = _HookCounts()
         self._logger = logger or logging.getLogger("ziggurat.calls")
         self._level = level
 
     def _note(self, hook: str, level: int, text: str, *values: object) -> None:
-        if self.counts is not None:
-            setattr(self.counts, hook, getattr(self.counts, hook) + 1)
+        setattr(self.counts, hook, getattr(self.counts, hook) + 1)
         if self._logger.isEnabledFor(level):
             # A logger of the caller has no filter, and a model names the tool at the end of a path.
             self._logger.log(level, text, *(visible_line(each) if isinstance(each, str) else each for each in values))

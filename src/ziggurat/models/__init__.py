@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         resolve_embedder as resolve_embedder,
     )
     from ziggurat.models.function import FunctionModel as FunctionModel
-    from ziggurat.models.local.minilm import MiniLm as MiniLm
     from ziggurat.models.react_protocol.layer import react as react
     from ziggurat.models.react_protocol.protocol import FINAL_ANSWER as FINAL_ANSWER
     from ziggurat.models.real import require_real_calls_allowed as require_real_calls_allowed

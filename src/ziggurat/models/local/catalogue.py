@@ -110,16 +110,6 @@ Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the bytes done, and the total of bytes."""
 
 
-@checked
-def installed(name: NonEmptyText) -> bool:
-    """Return whether a model of the catalogue is completely installed; its digest was verified then.
-
-    Raises:
-        ConfigurationError: the catalogue has no model of this name.
-    """
-    return pinned(name).damage() is None
-
-
 def check_installed(name: str) -> None:
     """Raise an error if a model of the catalogue cannot be loaded; reads only the first bytes of its file."""
     damage = pinned(name).damage()
