@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         BudgetExceeded as BudgetExceeded,
         Cancelled as Cancelled,
         Completed as Completed,
+        Continued as Continued,
         Failed as Failed,
         Incomplete as Incomplete,
         LoopDetected as LoopDetected,

@@ -17,7 +17,10 @@ from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.signature import Signature
 
 AGENT_INPUT: Key[Any] = Key("agent input")
-"""The input of the agent that was called as a tool, as a value of its type; for its instructions, tools and hooks."""
+"""The key of the input of an agent that was called as a tool: ``ctx.scope[AGENT_INPUT]`` is a value of its input type.
+
+For its instructions, tools and hooks.
+"""
 
 
 TOOL_INPUT: Fact[Callable[[], Any] | None] = Fact("tool input", None)

@@ -37,7 +37,7 @@ collections, copy, dataclasses, datetime, decimal, functools, itertools, json, m
 class CodeTool:
     """A tool that runs a program of the model, in which the other tools are functions::
 
-        agent = Agent(model, tools=[CodeTool([search, pay])], approvals=ask("pay"))
+        agent = Agent(model, tools=[CodeTool([search, pay])], approvals=Approvals("pay"))
 
     Each call of a function is made as if the model had made it: it is checked, permitted, approved, counted and
     recorded in the same way, at ``.../run_code/call-3:pay``. If it waits for a person, the program ends. When the run

@@ -26,13 +26,18 @@ S = TypeVar("S")
 
 
 class Key(Generic[T]):
-    """The typed key of one value in a scope; compared by identity, so keys of different modules never clash.
+    """The typed key of one value in a scope: pass the value with ``run(deps={KEY: value})``, read ``ctx.scope[KEY]``.
+
+    Keys are compared by identity, so keys of different modules never clash: make one once, and import it.
 
     >>> DATABASE = Key[str]("database")
-    >>> Scope().with_value(DATABASE, "x.db")[DATABASE]
+    >>> root().within(DATABASE, "x.db").scope[DATABASE]
     'x.db'
 
     A key that is made as ``Key[Database]("database")`` also checks the dependencies of a run when they are passed.
+
+    Raises:
+        ConfigurationError: the name is empty; of ``ctx.scope[KEY]``, that the run was not given the value.
     """
 
     # Python's typing sets __orig_class__ on what a subscribed class makes; nothing else knows T at run time
@@ -413,10 +418,20 @@ def count(
 
 
 def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) -> Context:
-    """Return the first context of a run, mostly for tests and for services called directly.
+    """Return a first context, for tests and for services that are called outside of a run.
+
+    ::
+
+        ctx = root().within(CLOCK, clock)
+        await tool(tool_call("weather", city="Paris"), ctx)
+
+    Args:
+        name: The first part of the path.
+        scope: What the calls below share; `Context.within` adds a value.
+        emit: Gets the events; by default nobody does.
 
     Raises:
-        ConfigurationError: an argument has a wrong type.
+        ConfigurationError: the name is not text.
     """
     return Context(escaped(name), emit, None, scope or Scope())
 
@@ -460,7 +475,7 @@ class Limit:
 
 
 CLOCK = Key[Clock]("clock")
-"""The clock of a run; the system clock if none is given."""
+"""The key of the clock in a scope: ``root().within(CLOCK, HandClock())``. Runs get theirs from `Environment`."""
 
 
 IDS = Key[Callable[[], str]]("ids")

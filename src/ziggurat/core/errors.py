@@ -140,7 +140,12 @@ class InvalidArguments(ZigguratError, ValueError):
 
 
 class ServiceError(ZigguratError):
-    """A call failed; the message says what happened and what to do."""
+    """A call failed; the message says what happened and what to do.
+
+    Args:
+        transient: Whether the same call may succeed on a retry.
+        retry_after: Seconds to wait before a retry, if the server gave them.
+    """
 
     def __init__(self, message: str = "", *, transient: bool | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -184,7 +189,10 @@ class ModelError(ServiceError):
 
 
 class ContextOverflow(ModelError):
-    """The conversation is longer than the model's context window."""
+    """The conversation is longer than the model's context window; `Compaction` shortens it and tries again.
+
+    A model of your own raises it with the provider's text and HTTP status.
+    """
 
     def __init__(self, message: str = "", *, status: int | None = None) -> None:
         super().__init__(message, kind="context_overflow", status=status)
@@ -284,7 +292,7 @@ class CircuitOpen(LimitExceeded):
 
 
 class Denied(ServiceError):
-    """A person or a policy refused the call; the message is the reason."""
+    """A person or a policy refused the call; the message is the reason. A middleware or a layer may raise it, too."""
 
 
 class ForeignError(ServiceError):
@@ -296,11 +304,14 @@ class ForeignError(ServiceError):
 
 
 class JournalError(ZigguratError):
-    """The record of a run cannot be used as requested."""
+    """The base of errors of the records of runs, and of the stores that keep them."""
 
 
 class JournalMismatch(JournalError):
-    """Replay made a call that the record does not contain, or contains differently."""
+    """A replay, or a run that is resumed with ``strict=True``, does not do what is recorded.
+
+    The message names the path of the first difference, and shows both sides. Nothing was called there.
+    """
 
 
 class JournalCorrupt(JournalError):

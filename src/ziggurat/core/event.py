@@ -31,6 +31,7 @@ class Dropped(Event, frozen=True):
     """A call was abandoned: listeners discard what they hold for its path."""
 
     why: str
+    """The error, or the reason, in words."""
 
 
 class Skipped(Event, frozen=True):
@@ -45,6 +46,7 @@ class Retrying(Event, frozen=True):
     attempt: int
     """The number of the failed try, from 1."""
     error: str
+    """The error of the failed try, in words."""
     delay: float
     """Seconds until the next try."""
 
@@ -53,13 +55,16 @@ class CacheHit(Event, frozen=True):
     """A call was answered from a cache."""
 
     key: str
+    """The key of the request in the store of the cache."""
 
 
 class CircuitChanged(Event, frozen=True):
     """This call changed the state of a circuit breaker."""
 
     circuit: str
+    """The name of the breaker."""
     before: str
+    """Its state: ``closed``, ``open``, ``half_open``, ``forced_open`` or ``forced_closed``; `after` likewise."""
     after: str
 
 
@@ -85,6 +90,7 @@ class Queued(Event, frozen=True):
     """A call waits for its turn at a limit."""
 
     limit: str
+    """What is limited: ``rate`` or ``concurrency``."""
     ahead: int
     """The number of calls that wait before it."""
     seconds: float | None = None
@@ -104,14 +110,18 @@ class Joined(Event, frozen=True):
     """A call waits for the answer of an identical call in progress, and is not made itself."""
 
     key: str
+    """The key of the request in the store of the layer `dedupe`."""
 
 
 class Diverged(Event, frozen=True):
     """A resumed run makes a request that differs from its record; the recorded answer is used."""
 
     what: str
+    """What differs, such as ``request`` or ``tools``."""
     recorded: str
+    """It as recorded, as text."""
     asked: str
+    """It as the code has it now."""
 
     @property
     def diff(self) -> str:

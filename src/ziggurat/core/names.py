@@ -223,8 +223,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.stops": {
         "messages.stops": (
-            "BudgetExceeded Cancelled Completed Failed Incomplete LoopDetected MaxSteps ModelCallDenied Stop "
-            "StopCondition Suspended TimedOut ToolCalled status_of "
+            "BudgetExceeded Cancelled Completed Continued Failed Incomplete LoopDetected MaxSteps ModelCallDenied "
+            "Stop StopCondition Suspended TimedOut ToolCalled status_of "
         ),
     },
     "ziggurat.stores": {

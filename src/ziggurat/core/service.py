@@ -275,7 +275,7 @@ def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> A
     """Make a layer from one flat async function.
 
     Its third argument is the wrapped service, named after its kind; settings are keyword-only, and their annotations
-    say what is allowed (`core.settings`)::
+    say what is allowed (such as `core.PositiveInt`, or bounds of ``msgspec.Meta``)::
 
         @layer
         async def polite(request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse],

@@ -54,7 +54,7 @@ class Charged(Charges):
 
 
 class LocalJournal(RunRecord):
-    """The record of a run that is made or replayed.
+    """The record of a run that is made or replayed; ``LocalJournal.load(lines).entries`` reads an exported one.
 
     Args:
         mode: Whether calls without a record are made (`resume`) or refused (`replay`).

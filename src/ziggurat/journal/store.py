@@ -30,7 +30,7 @@ class Row(Struct, frozen=True, gc=False):
     Attributes:
         number: From 1, without gaps.
         digest: Made of the previous row's digest and this row's data, so that damage to a row is detected, but not rows
-            missing at the end (see `SupportsLogMarks`), nor, without a key, who changed it; see `DigestChain`.
+            missing at the end, nor, without a key, who changed it.
         data: One JSON document without line breaks.
         status: The state of the log from this row on.
         asks: Whether something in it waits for a person from this row on.
@@ -191,11 +191,11 @@ class InboxItem(Struct, frozen=True):
 
 @runtime_checkable
 class Store(Protocol):
-    """The protocol of a store of logs; one from which workers claim runs is a `Queue`, too.
+    """The protocol of a store of logs, such as `stores.SqliteStore`; `testing.CHECKS` tries one of your own.
 
-    Every method may raise StoreError (the disk is full, the server is gone); then nothing was written. What an
-    awaited method has written is durable: it survives a crash of the process and, unless the store is configured
-    otherwise, a loss of power.
+    One from which workers take runs also has `claim` and `woken`. Every method may raise StoreError (the disk is full,
+    the server is gone); then nothing was written. What an awaited method has written is durable: it survives a crash of
+    the process and, unless the store is configured otherwise, a loss of power.
     """
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:

@@ -73,7 +73,10 @@ CachePolicy = Literal["use", "refresh", "bypass"]
 """`use`: answer from the store, and store new answers; `refresh`: always call, and store; `bypass`: do neither."""
 
 CACHE_POLICY = Key[CachePolicy]("cache policy")
-"""The policy of every cache below; `use` by default."""
+"""The key of the policy of every cache below: ``run(deps={CACHE_POLICY: "refresh"})``.
+
+``"use"`` is the default; ``"refresh"`` makes the call and stores its answer, ``"bypass"`` leaves the cache out.
+"""
 
 
 class Cached(Struct, frozen=True):

@@ -37,7 +37,9 @@ class AgentMemory(View):
         episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
         bounds: How relevant a memory must be to be recalled; other embedders have others.
-        store, owner, ctx: See `View`.
+        store: Where the memories are stored, as `open_memory` returns it.
+        owner: Whose memories they are, such as a user's or an agent's name.
+        ctx: Supplies the clock, the ids and the context of embedder calls; by default the system's.
 
     Raises:
         ConfigurationError: a kind that was passed in uses another store or another owner.

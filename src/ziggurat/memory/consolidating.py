@@ -42,7 +42,9 @@ class ConsolidationPolicy(MergePolicy, frozen=True, kw_only=True):
         clusters: How many clusters to look for; with fewer memories nothing is merged; None for as many as are needed.
         iterations: How often the centres of clusters are moved at most.
         keep_recent: How many of the latest memories in each cluster stay as they are.
-        kind, into, lease: See `MergePolicy`.
+        kind: The kind of memory that is merged.
+        into: The kind of the new memories, another one.
+        lease: Seconds without a renewal after which another worker may take over.
     """
 
     min_cluster_size: PositiveInt = 3
@@ -139,7 +141,9 @@ class CompressionPolicy(MergePolicy, frozen=True, kw_only=True):
         threshold: Memories worth at least this stay as they are.
         score: What a memory is worth, such as ``product(importance, retention(30))``.
         window: How many memories become one, at most; with a single one nothing is gained, so it stays.
-        kind, into, lease: See `MergePolicy`.
+        kind: The kind of memory that is merged.
+        into: The kind of the new memories, another one.
+        lease: Seconds without a renewal after which another worker may take over.
     """
 
     max_memories: NonNegativeInt = 1000

@@ -32,7 +32,11 @@ class EpisodicMemory(View):
         capacity: How many may be in use; None for any number.
         evict: Chooses which episodes are evicted beyond the capacity; by default the least important, never the new
             one.
-        store, owner, keep_evicted, embedder, ctx: See `View`.
+        store: Where the memories are stored, as `open_memory` returns it.
+        owner: Whose memories they are, such as a user's or an agent's name.
+        keep_evicted: Archive evicted memories, so that they can still be read; False to delete them.
+        embedder: Makes the vectors of contents and queries; without it only words are compared.
+        ctx: Supplies the clock, the ids and the context of embedder calls; by default the system's.
     """
 
     kind: str = "episodic"
@@ -102,6 +106,11 @@ class SemanticMemory(View):
         memory = SemanticMemory(store, "ann")
         await memory.remember("Otters are playful swimmers.", key="otter", tags=["animal"])
         (best, *others) = await memory.recall("playful swimmers")
+
+    Args:
+        capacity: How many facts may be in use; None for any number. Beyond it facts are evicted, but never the new one.
+        evict: Chooses which facts are evicted; by default the least important.
+        store, owner, keep_evicted, embedder, ctx: As of `EpisodicMemory`.
     """
 
     kind: str = "semantic"
@@ -183,7 +192,9 @@ class WorkingMemory:
 
     Args:
         capacity: The maximum number of values.
-        store, owner, ctx: See `View`.
+        store: Where the values are stored, as `open_memory` returns it.
+        owner: Whose values they are, such as a user's or an agent's name.
+        ctx: Supplies the clock and the ids; by default the system's.
     """
 
     kind: str = "working"

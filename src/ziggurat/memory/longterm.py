@@ -30,7 +30,11 @@ class LongTermMemory(View):
         capacity: How many may be in use; beyond it the memory of least worth is evicted.
         min_importance: `prune` evicts memories worth less than this.
         stability_days: Days without use after which 1/e, about 0.37, of a memory's worth is left.
-        store, owner, keep_evicted, embedder, ctx: See `View`.
+        store: Where the memories are stored, as `open_memory` returns it.
+        owner: Whose memories they are, such as a user's or an agent's name.
+        keep_evicted: Archive evicted memories, so that they can still be read; False to delete them.
+        embedder: Makes the vectors of contents and queries; without it only words are compared.
+        ctx: Supplies the clock, the ids and the context of embedder calls; by default the system's.
     """
 
     kind: str = "longterm"

@@ -35,7 +35,7 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         owner: The agent or user it belongs to, by name.
         content: The text to remember.
         kind: Which view stores it: ``"episodic"``, ``"semantic"``, ``"working"``, ``"longterm"`` or one of your own.
-        embedding: Its vector, as `pack` writes it; None if it has none.
+        embedding: Its vector, 32-bit floats, least significant byte first; None if it has none.
         embedder: The model that made the vector, as the embedder names it; vectors of different models are not
             compared. Empty if it is not known.
         importance: From 0 to 1, as judged at creation; the effect of time is computed, never stored.

@@ -44,7 +44,7 @@ def importance(record: MemoryRecord, at: ScoringInputs) -> float:
 
 
 def similarity(record: MemoryRecord, at: ScoringInputs) -> float:
-    """Score by relevance to the query, at least 0; see `search.relevance`."""
+    """Score by relevance to the query, by meaning and words, from 0 to 1; 0 without a query."""
     return max(0.0, at.similarity)
 
 

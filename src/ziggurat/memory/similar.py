@@ -107,8 +107,8 @@ def tfidf(texts: Sequence[str], analyze: Callable[[str], list[str]]) -> tuple[li
 class TfIdf(Generic[K]):
     """Index texts by keys and find the ones nearest to a query, without an embedder. It needs the extra `memory`.
 
-    A word is weighted as by `tfidf`, over the texts present at the time of the query, so that early and late texts are
-    comparable. Words of one letter and common words have no weight.
+    A word counts ``f * ln(1 + N / (1 + n))``: it is `f` times in the text, and in `n` of the `N` texts there are at the
+    time of the query, so that early and late texts are comparable. Words of one letter and common words have no weight.
 
     ::
 

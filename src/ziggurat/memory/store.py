@@ -37,7 +37,8 @@ class Query(CheckedStruct, frozen=True, kw_only=True):
     Attributes:
         owner: Only this owner's memories; None for all owners.
         text: The words to search for; None to search by the embedding alone.
-        embedding: The vector to search for, as `embedding.pack` writes it; None to search by the words alone.
+        embedding: The vector to search for, 32-bit floats, least significant byte first; None to search by the words
+            alone.
         limit: The maximum number of hits.
         kind: Only memories of this kind; None for all.
         tags: Only memories that have all of these tags.

@@ -180,7 +180,7 @@ async def export_memories(
         store: Where the memories are stored; it may be written meanwhile.
         owner: Whose memories; None for those of all owners.
         vectors: Include their vectors, with the names of the models that made them; without them the file is a tenth
-            as large, and `View.reembed` makes new ones.
+            as large, and `reembed` of each kind of memory makes new ones.
     """
     async for record in store.scan(owner=owner, archived=None):
         if record.kind != LEASE_KIND:

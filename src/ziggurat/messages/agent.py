@@ -140,7 +140,12 @@ class DidNotHappen(Struct, frozen=True, tag="did_not_happen", tag_field="decisio
 
 
 class Answer(Struct, frozen=True, tag="answer", tag_field="decision"):
-    """Answer a question that `ask` asked; `value` is plain JSON data that fits it, or gives such, as a date does."""
+    """Answer a question that `ask` asked: ``await agent.resume(run_id, {item.id: Answer(True)})``.
+
+    Attributes:
+        value: The answer, of the type that was asked for: plain data, or what has a JSON form, such as a date or a
+            Struct. One that does not fit is refused.
+    """
 
     value: Any
 

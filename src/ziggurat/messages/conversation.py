@@ -171,7 +171,10 @@ def _no_sizes() -> list[int]:
 
 
 class Transcript(Sequence[Message]):
-    """An immutable view of the first messages of a conversation; cheap to make at any length."""
+    """The messages of a request or a run, as an immutable sequence: ``Transcript.of(user("Hello"))``.
+
+    It is a view of the first messages of a conversation, so that one with a message more shares all others with it.
+    """
 
     __slots__ = ("_length", "conversation")
 

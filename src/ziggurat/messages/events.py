@@ -22,6 +22,7 @@ class AgentEnded(Event, frozen=True):
     """An agent has ended; the last event of a run."""
 
     run: AgentRun
+    """The result."""
 
 
 class StepStarted(Event, frozen=True):
@@ -62,6 +63,7 @@ class Steered(Event, frozen=True):
     """A run was steered from outside, with effect in this step; `replayed` if it comes from the record."""
 
     verb: str
+    """``cancel``, ``inject`` or ``redirect``."""
     step: int
     replayed: bool = False
 
@@ -128,7 +130,9 @@ class ToolEnded(Event, frozen=True):
     call: ToolCall
     result: ToolResult
     seconds: float = 0.0
+    """How long it took, without waits for people."""
     replayed: bool = False
+    """Whether the result comes from the record."""
     cause: Cause | None = None
     """The error that became the result, if it was unexpected."""
 
@@ -145,12 +149,14 @@ class ApprovalRequested(Event, frozen=True):
     """A call waits for a decision."""
 
     item: PendingItem
+    """The call, with the id for its decision."""
 
 
 class ApprovalDecided(Event, frozen=True):
-    """A decision was made on a call."""
+    """A decision was made on a call that waited; `ApprovalExecuted` follows if it runs."""
 
     id: str
+    """The id of its `PendingItem`."""
     call: ToolCall
     decision: Decision
 
@@ -177,10 +183,12 @@ class ApprovalExecuted(Event, frozen=True):
 
 
 class LoopWarning(Event, frozen=True):
-    """The model has made the same tool calls `count` times."""
+    """The model has made the same tool calls too often in a row; see `loop_detection`."""
 
     tool: str
+    """The names of the tools."""
     count: int
+    """How often."""
 
 
 class MemoryRecalled(Event, frozen=True):

@@ -22,7 +22,14 @@ class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
 
 
 class Image(Struct, frozen=True, gc=False, tag="image", tag_field="type", omit_defaults=True):
-    """A picture, as bytes or as a URL that the provider fetches."""
+    """A picture, as bytes or as a URL that the provider fetches.
+
+    Attributes:
+        data: The bytes.
+        url: The address, if there are no bytes.
+        media_type: The type of the bytes, such as ``"image/jpeg"``.
+        detail: How closely the model looks at it, ``"low"`` or ``"high"``, for providers that know this.
+    """
 
     data: bytes | None = None
     url: str | None = None
@@ -31,7 +38,13 @@ class Image(Struct, frozen=True, gc=False, tag="image", tag_field="type", omit_d
 
 
 class Audio(Struct, frozen=True, gc=False, tag="audio", tag_field="type", omit_defaults=True):
-    """Sound, as bytes or as a URL that the provider fetches."""
+    """Sound, as bytes or as a URL that the provider fetches.
+
+    Attributes:
+        data: The bytes.
+        url: The address, if there are no bytes.
+        media_type: The type of the bytes, such as ``"audio/mp3"``.
+    """
 
     data: bytes | None = None
     url: str | None = None
@@ -39,7 +52,15 @@ class Audio(Struct, frozen=True, gc=False, tag="audio", tag_field="type", omit_d
 
 
 class File(Struct, frozen=True, gc=False, tag="file", tag_field="type", omit_defaults=True):
-    """A document, as bytes, as a URL, or as the id of a file stored at the provider."""
+    """A document, as bytes, as a URL, or as the id of a file stored at the provider.
+
+    Attributes:
+        data: The bytes.
+        url: The address, if there are no bytes.
+        id: The provider's id of a file that was uploaded there.
+        name: Its name, for the model.
+        media_type: The type of the bytes, such as ``"application/pdf"``.
+    """
 
     data: bytes | None = None
     url: str | None = None

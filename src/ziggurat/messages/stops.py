@@ -26,32 +26,55 @@ class Incomplete(_Stop, frozen=True):
 
 
 class MaxSteps(_Stop, frozen=True):
-    """The run reached its maximum number of steps."""
+    """The run reached its maximum number of steps.
+
+    Attributes:
+        limit: That number.
+    """
 
     limit: int
 
 
 class ToolCalled(_Stop, frozen=True):
-    """The tool that ends the run was called."""
+    """The tool that ends the run was called, and succeeded; see `until_tool_called`.
+
+    Attributes:
+        name: The name of the tool.
+    """
 
     name: str
 
 
 class StopCondition(_Stop, frozen=True):
-    """A stop condition of the user was met."""
+    """The condition of `stop_when` was met.
+
+    Attributes:
+        reason: The text that the condition returned; empty if it returned true.
+    """
 
     reason: str = ""
 
 
 class LoopDetected(_Stop, frozen=True):
-    """The model repeated the same tool calls too often."""
+    """The model repeated the same tool calls too often, or a team handed over or planned in circles.
+
+    Attributes:
+        tool: The name of the tool, or what was repeated.
+        count: How often in a row.
+    """
 
     tool: str
     count: int
 
 
 class BudgetExceeded(_Stop, frozen=True):
-    """A budget is used up."""
+    """A budget is used up, or would be by the next call.
+
+    Attributes:
+        kind: What is used up: a field of `Budget`, such as ``"tokens"`` or ``"cost"``, or ``"handoffs"`` of a team.
+        limit: Its value.
+        used: What was used, in the same unit.
+    """
 
     kind: str
     limit: float
@@ -59,33 +82,50 @@ class BudgetExceeded(_Stop, frozen=True):
 
 
 class TimedOut(_Stop, frozen=True, tag="Timeout"):
-    """The run used up its time, or a wait or call in it did: that has the run's `cause`, and is in `error`."""
+    """The run used up its time, or a wait or call in it did; then `AgentRun.cause` says which.
+
+    Attributes:
+        seconds: The time that it had, without the time spent waiting for people; 0 if that is unknown.
+    """
 
     seconds: float
 
 
 class ModelCallDenied(_Stop, frozen=True, tag="Denied"):
-    """A person or policy denied a model call, or what else a flow needed, such as the answer to a question."""
+    """A person or policy denied a model call, or what else a flow needed, such as the answer to a question.
+
+    Attributes:
+        reason: Why, as the person or the policy says.
+    """
 
     reason: str
 
 
 class Suspended(_Stop, frozen=True):
-    """The run waits, for decisions, times or events; see `pending`."""
+    """The run waits for decisions, times or events, which are in `AgentRun.pending`; `resume` goes on with it."""
 
 
 class Continued(_Stop, frozen=True):
-    """The flow continues as new, in another run."""
+    """The flow continues as new, in another run; see `continue_as_new`.
+
+    Attributes:
+        run_id: The id of that run.
+    """
 
     run_id: str
 
 
 class Cancelled(_Stop, frozen=True):
-    """The run was cancelled through its handle."""
+    """The run was cancelled: through its handle, or with the task that awaits it."""
 
 
 class Failed(_Stop, frozen=True):
-    """The run failed; `error` is the text and `kind` the type of the error."""
+    """The run failed; `AgentRun.error` also says where.
+
+    Attributes:
+        error: The text of the error.
+        kind: The name of its type, such as ``"ModelError"``.
+    """
 
     error: str
     kind: str
@@ -106,7 +146,7 @@ Stop = (
     | Cancelled
     | Failed
 )
-"""The reason why a run ended."""
+"""The reason why a run ended, as ``run.stop``; match on its classes: ``case BudgetExceeded(kind="cost")``."""
 
 
 def natural_end(finish: str) -> Stop:

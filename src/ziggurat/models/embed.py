@@ -60,9 +60,9 @@ def http_embedder(
         dimensions: The length of vectors, for models that support a choice.
         batch_size: The largest number of texts in one request.
         limits: Bounds on times, sizes and connections.
-        proxy: A proxy's address; see `Provider`.
-        ca: Certificate authorities to trust; see `Provider`.
-        client: An ``httpx.AsyncClient`` of yours; see `Provider`.
+        proxy: A proxy's address; ``""`` for none, None for the one in the environment variables.
+        ca: A file or folder of certificate authorities to trust, or your own SSLContext.
+        client: An ``httpx.AsyncClient`` of yours, whose time limits, proxies and certificates then apply.
 
     Raises:
         ConfigurationError: a setting has a wrong value; no such provider, no model, no key, or the provider has no

@@ -266,7 +266,8 @@ def plan_execute(
         model: Plans, does steps, and verifies.
         tools: What steps may use.
         executor: Does the steps without a tool instead of the model, such as an agent with tools of its own.
-        verifier: Gives the verdict instead of the model: as text, or as an output with the fields of `Verification`.
+        verifier: Gives the verdict instead of the model: as text, or as an output with the
+            fields `achieved`, `confidence` (from 0 to 1) and `issues`.
         instructions: The instructions of the agent that plans.
         max_steps: How many steps of a plan are executed; those after them are skipped.
         stop_on_failure: Whether the steps after one that failed are skipped.

@@ -53,7 +53,8 @@ class Task(Node, frozen=True, eq=False):
             again, and the steps, agents and questions in it are answered from the record.
         layers: Layers around the agent, the tool or the function, such as retries and time limits.
         effect: Of a function, as for `step`; one that acts ``"once"`` only is recorded as a whole, and cannot wait.
-        on_failure: See `Node`.
+        on_failure: ``"raise"`` the error, so that the node around it fails as well; ``"continue"`` without an output;
+            or a node to run instead, whose output is used, with the text of the error in the variable ``error``.
 
     Raises:
         ConfigurationError: the name is no identifier, or the arguments do not go together.
@@ -89,7 +90,7 @@ class Sequence(Node, frozen=True, eq=False):
     Args:
         nodes: In this order.
         name: Of the variable for its output; None for none.
-        on_failure: See `Node`; the nodes after the one that failed are skipped.
+        on_failure: As of a `Task`; the nodes after the one that failed are skipped.
     """
 
     nodes: Iterable[Node]
@@ -104,7 +105,7 @@ class Branch(Node, frozen=True, eq=False):
         if_true: Runs if the condition holds.
         if_false: Runs if it does not; None for nothing.
         name: Of the variable for its output; None for none.
-        on_failure: See `Node`.
+        on_failure: As of a `Task`.
     """
 
     condition: Condition
@@ -124,7 +125,7 @@ class Parallel(Node, frozen=True, eq=False):
         nodes: Started in this order.
         limit: How many run at the same time; None for all.
         name: Of the variable for its output; None for none.
-        on_failure: See `Node`.
+        on_failure: As of a `Task`.
     """
 
     nodes: Iterable[Node]
@@ -143,7 +144,7 @@ class Map(Node, frozen=True, eq=False):
         node: Runs for each item.
         item: The variable for the item.
         limit: How many run at the same time; None for all.
-        on_failure: See `Node`; the failure of one item is as in `Parallel`.
+        on_failure: As of a `Task`; the failure of one item is as in `Parallel`.
     """
 
     name: NonEmptyText
@@ -162,7 +163,7 @@ class Loop(Node, frozen=True, eq=False):
             with `LimitExceeded`.
         until: Checked after each round; None to run exactly `max_rounds` times.
         name: Of the variable for its output; None for none.
-        on_failure: See `Node`.
+        on_failure: As of a `Task`.
     """
 
     node: Node

@@ -389,7 +389,21 @@ def _copy(journal: LocalJournal, clock: Clock) -> LocalJournal:
 
 
 def runs_of(store: str | Store | None) -> Runs:
-    """Return the runs of a store; without one, runs of this process that are kept while they can be continued."""
+    """Return the runs of a store, to find, read, copy or delete records without the agent that made them.
+
+    ::
+
+        runs = runs_of("sqlite:///agents.db")
+        record = await runs.read("r-17")
+        await runs_of("sqlite:///copy.db").plant("r-17", "clerk", record.entries)
+
+    Args:
+        store: A URL or a store; None for the runs of this process, which are kept while they can be continued.
+
+    Raises:
+        ConfigurationError: the URL is of no known kind.
+        RunNotFound: of what reads a run: the store has no such run.
+    """
     if store is None:
         return Runs()
     from ziggurat.runs.stored import StoredRuns

@@ -29,7 +29,7 @@ class Persona(CheckedStruct, frozen=True):
     Attributes:
         name: Its name.
         role: Its role, such as "a careful researcher".
-        tone: How it writes.
+        tone: How it writes: ``"formal"``, ``"casual"``, ``"technical"``, ``"creative"`` or ``"concise"``.
         instructions: Further instructions.
         constraints: What it must observe, each a sentence.
     """

@@ -70,8 +70,9 @@ class PostgresStore:
         lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
             that the process is gone.
         clock: The clock; None for the database's.
-        key: The key of the digests, or several, the first of which is for new entries; see `DigestChain`. By default
-            that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The secret with which the digests of entries are made, at least 16 characters, or several, the first of
+            which is for new entries: who does not have it cannot change an entry unnoticed. By default that of the
+            environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         MissingExtra: the driver is not installed.

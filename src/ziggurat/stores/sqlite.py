@@ -125,8 +125,9 @@ class SqliteStore:
         clock: The clock.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
         disk: The file-system operations for the file beside the database; the system's by default.
-        key: The key of the digests, or several, the first of which is for new entries; see `DigestChain`. By default
-            that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The secret with which the digests of entries are made, at least 16 characters, or several, the first of
+            which is for new entries: who does not have it cannot change an entry unnoticed. By default that of the
+            environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.

@@ -77,7 +77,8 @@ def star(
         arguments: `until`, called with the messages after each round, which is the last one if it returns true;
             `prompt`, what the leader is asked after it;
             `visibility`, what each member sees of the answers that reach it; `concurrency`, how many members work at
-            the same time, None for all; and those of all teams, see `TeamArguments`.
+            the same time, None for all; and `name`, `description`, `store`, `budget`, `approvals`, `grants`,
+            `middleware` and `debug`, as for an `Agent`.
     """
     named = members_by_name("star", (leader, *members), least=2)
     sources = dict.fromkeys(named, frozenset((leader.name,))) | {leader.name: frozenset(named)}
@@ -166,7 +167,7 @@ def majority(*members: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnab
 
     Args:
         members: They answer at the same time.
-        arguments: `visibility` and `concurrency` as of `star`, and those of all teams, see `TeamArguments`.
+        arguments: `visibility`, `concurrency` and those of all teams, as of `star`.
     """
     members_by_name("majority", members)
     return _made("majority", members, None, [], arguments)

@@ -72,7 +72,12 @@ class Cassette:
     Args:
         path: The file. Delete it, or set ``ZIGGURAT_RECORD=always``, to record it again.
         live: What is called during a replay: ``"nothing"``, or ``"tools"`` to test those.
-        record: When to record; by default as the environment says, see `RECORD`.
+        record: ``"missing"`` records if there is no file, ``"always"`` each time; ``"never"`` raises if there is none.
+            By default as the variable ``ZIGGURAT_RECORD`` says; without it ``"never"`` where ``CI`` is set, else
+            ``"missing"``.
+
+    Raises:
+        ConfigurationError: the file is missing, and is not to be recorded.
     """
 
     @checked

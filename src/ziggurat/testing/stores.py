@@ -63,9 +63,17 @@ class StoreUnderTest:
 
 @checked
 def run_check(check: Check, factory: Factory) -> None:
-    """Run one check on a store.
+    """Run one check of `CHECKS` on a store::
 
-    Those of a queue are for a store that has the methods of `Queue`; another one passes them.
+        @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+        def test_my_store(check, tmp_path):
+            run_check(check, lambda clock: MyStore(tmp_path, clock=clock))
+
+    Those of a queue are for a store that has `claim` and `woken`; another one passes them.
+
+    Args:
+        check: The check.
+        factory: Opens the store, with the clock that it is to use; called again where a check opens it a second time.
 
     Raises:
         AssertionError: the store fails the check.

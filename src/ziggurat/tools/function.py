@@ -353,8 +353,21 @@ def raw_tool(
     approval: bool = False,
     timeout: Seconds | None = None,
 ) -> FunctionTool:
-    """Make a tool with a hand-written schema; the function takes the arguments as one mapping, and the Context if
-    it has a second parameter.
+    """Make a tool with a hand-written schema, such as one that is only known when the program runs.
+
+    ::
+
+        schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+        weather = raw_tool(lambda arguments: lookup(arguments["city"]),
+                           name="weather", description="Forecast for a city.", parameters=schema)
+
+    Args:
+        function: Called with the arguments as one mapping, which fits the schema, and with the Context if it has a
+            second parameter; sync or async.
+        name: What the model calls it.
+        description: When to use it.
+        parameters: The JSON Schema of the arguments, an object.
+        effect: As for `tool`; likewise `permissions`, `approval` and `timeout`.
 
     Raises:
         ConfigurationError: `parameters` is not the JSON Schema of an object, or another argument is invalid.

@@ -32,7 +32,7 @@ Join = Literal["join_all", "fail_fast"] | Annotated[Quorum, msgspec.Meta(title="
 
 @checked
 def quorum_join(count: PositiveInt) -> Quorum:
-    """Wait for `count` calls of a reply to succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum(2))``.
+    """Wait for `count` calls of a reply to succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum_join(2))``.
 
     Cancelled calls get a recorded result that says so. If fewer calls succeed, or fewer were made, all finish.
 
@@ -49,7 +49,7 @@ class Toolbox:
         tools: Functions, tools, agents, any of these with layers, or services that state a `SPEC`.
         concurrency: How many calls of one reply may run at once; None for all.
         join: When the other calls of a reply are cancelled: ``"join_all"`` never; ``"fail_fast"`` when one fails;
-            ``quorum(n)`` when n have succeeded.
+            ``quorum_join(n)`` when n have succeeded.
         on_error: ``"return"`` gives the error to the model; ``"raise"`` ends the run.
 
     Raises:

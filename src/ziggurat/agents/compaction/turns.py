@@ -191,7 +191,7 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
         max_turns: The largest number of turns that is left unchanged.
         recent: How many turns at the end are kept, except for duplicates.
         window: How many old turns a window has.
-        duplicate: Two turns with a `jaccard` of at least this are duplicates.
+        duplicate: Two turns are duplicates if both have at least this share, from 0 to 1, of the words of either.
         importance: Scores a turn; from 0.8 it is kept however old it is.
         important: Returns whether a turn is kept whatever its score.
     """

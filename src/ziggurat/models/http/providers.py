@@ -210,7 +210,22 @@ class Provider:
 
 
 def provider(name: str) -> Provider:
-    """Return a provider by name, such as ``"openai"``.
+    """Return a provider by name: a function that makes its models, with settings.
+
+    ::
+
+        groq = provider("groq")
+        model = groq("llama-3.3-70b-versatile", key="...", limits=Limits(total=60))
+
+    Without settings, ``resolve("groq:llama-3.3-70b-versatile")`` does the same. The function takes, besides the
+    provider's name of the model, these keywords: `key`, the API key or a function that returns one, by default the
+    variable of the provider, such as ``GROQ_API_KEY``; `base_url`; `headers`, sent with each call; `limits`; `window`,
+    the context window in tokens; `proxy` and `ca`, a proxy and authorities to trust; and `client`, an
+    ``httpx.AsyncClient`` of yours. It raises ConfigurationError for a key or URL that is missing, and MissingExtra
+    without the extra ``http``.
+
+    Args:
+        name: One of those that ``ziggurat models list`` shows, such as ``"openai"`` or ``"groq"``.
 
     Raises:
         ConfigurationError: there is no provider with this name.
@@ -219,7 +234,7 @@ def provider(name: str) -> Provider:
 
 
 anthropic: Provider = provider("anthropic")
-"""Models of Anthropic."""
+"""Make a model of Anthropic: ``anthropic("claude-sonnet-4-5", key="...")``; keywords as of `provider`."""
 azure: Provider = provider("azure")
 """Models of OpenAI on Azure."""
 cerebras: Provider = provider("cerebras")
@@ -241,9 +256,9 @@ mistral: Provider = provider("mistral")
 ollama: Provider = provider("ollama")
 """A server of Ollama."""
 openai: Provider = provider("openai")
-"""Models of OpenAI, by the Chat Completions API."""
+"""Make a model of OpenAI, by the Chat Completions API: ``openai("gpt-5-mini")``; keywords as of `provider`."""
 openai_responses: Provider = provider("openai-responses")
-"""Models of OpenAI, by the Responses API."""
+"""Make a model of OpenAI, by the Responses API: ``openai_responses("gpt-5-mini")``; keywords as of `provider`."""
 openrouter: Provider = provider("openrouter")
 """Models on OpenRouter."""
 together: Provider = provider("together")

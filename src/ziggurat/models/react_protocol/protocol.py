@@ -253,7 +253,7 @@ class ReactParser:
 
 
 FINAL_ANSWER = "FINAL_ANSWER"
-"""The name in the action that ends a run, in place of a tool's name."""
+"""The word that ends a run of `react`, in place of a tool's name: ``Action: FINAL_ANSWER It is 42.``"""
 
 _STOP = "\nObservation:"
 
