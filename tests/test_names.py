@@ -129,6 +129,10 @@ def signature_of(module: str, name: str) -> str:
     if isinstance(node, ast.ClassDef):
         bases = ", ".join(ast.unparse(base) for base in node.bases)
         return f"`{name}({parameters_of(home, node)})`" + (f", a `{bases}`" if bases else "")
+    if isinstance(node, ast.AnnAssign):  # an object that is called, such as a provider
+        for method in getattr(definition_of(home, ast.unparse(node.annotation))[1], "body", ()):
+            if getattr(method, "name", "") == "__call__":
+                return f"`{call_of(home, method).replace('__call__', name, 1)}`"
     alias = ast.unparse(PlainTypes().visit(copy.deepcopy(node.value))) if isinstance(node, ast.Assign) else ""
     return f"`{name} = {alias}`" if "|" in alias or alias.startswith(("Literal", "Callable")) else f"`{name}`"
 

@@ -137,7 +137,7 @@ class Scope(dict[Key[Any], Any]):
 
 
 class Context(Struct, frozen=True, eq=False):
-    """The context of one call. It is frozen: methods return new contexts.
+    """The context of one call, with its path, its listeners and what the run shares; methods return new contexts.
 
     Attributes:
         path: The address of this call in the run: names and positions, never a provider's id or a time.

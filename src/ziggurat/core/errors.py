@@ -101,7 +101,7 @@ class CallerError(ZigguratError):
 
 
 class ConfigurationError(CallerError):
-    """Raised where a mistake is made; the message says what, where, and how to fix it."""
+    """Raised for wrong use, as early as possible; the message says what is wrong, where, and how to fix it."""
 
 
 class MissingExtra(ConfigurationError):
@@ -140,7 +140,7 @@ class InvalidArguments(ZigguratError, ValueError):
 
 
 class ServiceError(ZigguratError):
-    """A call failed; the message says what happened and what to do.
+    """The base of errors of calls of models, tools and other services; the message says what happened and what to do.
 
     Args:
         transient: Whether the same call may succeed on a retry.
@@ -351,7 +351,13 @@ class StoreUnavailable(StoreError):
 
 
 class Suspend(BaseException):
-    """The run waits for what its items name. A BaseException, so that no ``except Exception`` catches it."""
+    """A signal, not an error: the run waits for people, times or events. Let it pass.
+
+    It is a BaseException, so that no ``except Exception`` catches it, and never leaves a run.
+
+    Attributes:
+        pending: What is waited for, as `PendingItem`.
+    """
 
     def __init__(self, pending: tuple[object, ...]) -> None:
         super().__init__(f"waiting for {len(pending)} decision(s)")

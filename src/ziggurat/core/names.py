@@ -135,7 +135,7 @@ NAMES: dict[str, dict[str, str]] = {
         ),
         "memory.search": "Bounds",
         "memory.similar": "TfIdf",
-        "memory.store": "MemoryExists MemoryStore Query open_memory",
+        "memory.store": "MemoryStore Query open_memory",
         "memory.upkeep": "audit export_memories import_memories",
         "memory.words": "CONTEXT",
     },

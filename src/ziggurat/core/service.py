@@ -24,7 +24,7 @@ P = ParamSpec("P")
 
 
 class Service(Protocol[Q_contra, R_co]):
-    """The protocol of a service: an ``async def f(request, ctx)``, or an object with such a ``__call__``.
+    """The protocol of all services, an ``async def f(request, ctx)`` or an object with such a ``__call__``.
 
     A model, a tool, a step, an agent and a team of agents are services, so that a layer can wrap any of them. A service
     returns its whole response; progress is emitted as events, through ``ctx.emit``.

@@ -69,7 +69,7 @@ class _Fallback(Combinator[Q, R]):
 def fallback(
     first: Service[Q, R], *others: Service[Q, R], when: Callable[[Exception], bool] = _may_succeed_elsewhere
 ) -> Service[Q, R]:
-    """Call `first`; if it fails, call the others in the order given until one answers.
+    """Call services one after the other, in the order given, until one answers.
 
     ::
 
@@ -203,7 +203,7 @@ def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
 
 @checked
 def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeconds) -> Service[Q, R]:
-    """Call `service`; if it has not answered after `delay` seconds, or fails, call the next one as well.
+    """Call a service, and the next one as well if it has not answered after `delay` seconds, or fails.
 
     The first answer wins. The others are cancelled and awaited, their usage is counted if known, and listeners get
     an event to discard their output::

@@ -194,7 +194,7 @@ class _Flight:
 
 
 class DedupeStore:
-    """The calls in progress.
+    """The calls in progress that callers of `dedupe` may join, in this process.
 
     Args:
         seconds: How long a call in progress can be joined.

@@ -157,7 +157,7 @@ def _tells_of_health(error: Exception) -> bool:
 
 
 class CircuitBreaker:
-    """A circuit breaker: counts the calls to one service, and refuses them for a while when too many fail.
+    """Counts the calls to one service, and refuses them for a while when too many fail.
 
     Make one and pass it to the layers around everything that calls this service::
 

@@ -42,12 +42,7 @@ if TYPE_CHECKING:
     )
     from ziggurat.memory.search import Bounds as Bounds
     from ziggurat.memory.similar import TfIdf as TfIdf
-    from ziggurat.memory.store import (
-        MemoryExists as MemoryExists,
-        MemoryStore as MemoryStore,
-        Query as Query,
-        open_memory as open_memory,
-    )
+    from ziggurat.memory.store import MemoryStore as MemoryStore, Query as Query, open_memory as open_memory
     from ziggurat.memory.upkeep import (
         audit as audit,
         export_memories as export_memories,

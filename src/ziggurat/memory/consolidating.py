@@ -63,7 +63,7 @@ def consolidation(
     model: Model | None = None,
     progress: Callable[[MemoryRecord], None] | None = None,
 ) -> Service[MergeRequest, MergeReport]:
-    """Return the service that consolidates the memories in a store.
+    """Return the service that merges memories of one subject into one; it is called with a `MergeRequest`.
 
     Calling it again changes nothing until there are new memories or time has passed. Only one worker at a time, in any
     process, works on an owner's memories. It can be stopped at any moment: each summary is written together with the

@@ -91,7 +91,7 @@ class MemoryExists(CallerError):
 
 @runtime_checkable
 class MemoryStore(Protocol):
-    """Store memories; each operation is atomic, and durable when it returns.
+    """The protocol of a store of memories; each operation is atomic, and durable when it returns.
 
     Archived memories are returned by `get`, and by `scan` on request, but never by `search`.
     """

@@ -34,7 +34,7 @@ class _Item(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class MessageItem(_Item, frozen=True, kw_only=True, tag="Message"):
-    """A message.
+    """A message among the items of a session.
 
     Attributes:
         id: Its own id.
@@ -98,7 +98,7 @@ class HandoffItem(_Item, frozen=True, kw_only=True, tag="Handoff"):
 
 
 RunItem = MessageItem | ToolCallItem | ToolOutputItem | HandoffItem
-"""The union of all items; in JSON ``"type"`` names the kind."""
+"""An item of a session; in JSON ``"type"`` names the kind."""
 
 Kind = TypeVar("Kind", MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
-    """Plain text."""
+    """Plain text, as a part of a message."""
 
     text: str
 

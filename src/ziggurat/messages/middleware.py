@@ -48,7 +48,9 @@ class RewriteRequest(msgspec.Struct, frozen=True, eq=False):
 
 
 class Middleware:
-    """The base of middleware: override the hooks you need; the others cost nothing.
+    """The base of middleware, which sees and changes the calls of an agent and of all agents below it.
+
+    Override the hooks you need; the others cost nothing.
 
     A hook returns the value to continue with, or None to leave it unchanged. Values are frozen: return a changed
     copy. One instance serves many concurrent runs at any depth, so keep no state of a call on it; use

@@ -192,7 +192,7 @@ def cached(embedder: Embedder, *, size: PositiveInt = 10_000) -> Embedder:
 
 @checked
 def resolve_embedder(spec: str | Embedder) -> Embedder:
-    """Return an embedder: a service unchanged, or the embedder named ``"local"`` or ``"provider:model"``.
+    """Return the embedder with a name, ``"local"`` or ``"provider:model"``; a service is returned as it is.
 
     ``"local"`` is the sentence model of the extra ``local``; ``"openai:text-embedding-3-small"`` a provider's.
 

@@ -57,7 +57,7 @@ _ELSEWHERE = re.compile(
 
 
 def resolve(spec: str | Model) -> Model:
-    """Return a model: a service unchanged, or the model named ``"demo"`` or ``"provider:name"``.
+    """Return the model with a name, such as ``"demo"`` or ``"openai:gpt-5-mini"``; a service is returned as it is.
 
     ``"demo"`` is the demo model, ``"local:coder"`` an installed model, and ``"local:/path/to/model.gguf"`` any other
     model file. ``"openai:gpt-5-mini"`` is a provider's model, and ``"openai@https://host/v1:name"`` one at your own
@@ -148,7 +148,7 @@ def _elsewhere(spec: str) -> Model:
 
 
 def known_models() -> tuple[str, ...]:
-    """Return the forms of model names: those of this process first, then sorted by provider."""
+    """Return the forms of names that `resolve` reads, such as ``"openai:NAME"``; those of this process first."""
     providers = sorted(PROVIDERS, key=lambda provider: (provider not in _HERE, provider))
     return tuple(form for provider in providers for form in _forms(provider))
 

@@ -70,12 +70,12 @@ def _wait_shortly(answers: Sequence["Future[str]"]) -> None:
 
 
 def select_model(*, waiting: Wait = _wait_shortly) -> SelectedModel:
-    """Return the first that there is: the configured model, a key, a local server, an installed file, the demo model.
+    """Return the name of the model that ``Agent("auto")`` uses here, and why.
 
-    In this order: ``$ZIGGURAT_MODEL``; a provider whose key is in its environment variable; a server of Ollama,
-    LM Studio, llama.cpp or vLLM that answers ``/v1/models`` with a model; a model that ``ziggurat models install``
-    installed; the demo model. Servers are asked at the same time, for at most 0.3 s together, and only if
-    nothing before them was found.
+    It is the first that there is, in this order: ``$ZIGGURAT_MODEL``; a provider whose key is in its environment
+    variable; a server of Ollama, LM Studio, llama.cpp or vLLM that answers ``/v1/models`` with a model; a model that
+    ``ziggurat models install`` installed; the demo model. Servers are asked at the same time, for at most 0.3 s
+    together, and only if nothing before them was found.
 
     Args:
         waiting: Waits for the answers of the servers, given in the order above; those that are not done are ignored.

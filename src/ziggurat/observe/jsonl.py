@@ -27,9 +27,10 @@ _STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"m
 
 
 class JsonLines:
-    """Write each event as a line, ``{"event": "ToolStarted", "path": "agent/step-1/tool-1:search", ...}``.
+    """Write each event as a line of JSON to a file, such as for another program.
 
-    Characters that a terminal would obey or a reader would miss are escaped.
+    A line is ``{"event": "ToolStarted", "path": "agent/step-1/tool-1:search", ...}``. Characters that a terminal would
+    obey or a reader would miss are escaped.
 
     ::
 

@@ -125,7 +125,7 @@ class HtnPlan(msgspec.Struct, frozen=True):
 
 
 class NoPlan(ServiceError):
-    """There is no plan.
+    """The planner has found no plan for its goal.
 
     Attributes:
         task: The task at which the last attempt failed.
@@ -353,7 +353,7 @@ def _in_order(steps: Any) -> tuple[HtnStep, ...]:
 
 
 class Planner:
-    """Finds plans: for a task and what holds now, the calls of tools that do the task.
+    """Finds plans by decomposing tasks (HTN), that is the calls of tools that do a task where certain things hold.
 
     ::
 

@@ -13,17 +13,17 @@ from ziggurat.core.visible import visible_line
 
 
 class Broadcast(Struct, frozen=True):
-    """To all subscribers, the sender included."""
+    """The address of all subscribers of a bus, the sender included."""
 
 
 class Specific(CheckedStruct, frozen=True):
-    """To one subscriber, by its name."""
+    """The address of one subscriber of a bus: ``ann.send("hello", Specific("ben"))``."""
 
     name: NonEmptyText
 
 
 class Role(CheckedStruct, frozen=True):
-    """To all subscribers with a role."""
+    """The address of all subscribers of a bus with a role: ``ann.send("please review", Role("reviewer"))``."""
 
     name: NonEmptyText
 

@@ -591,4 +591,4 @@ CHECKS: tuple[Check, ...] = (
     what_is_posted_is_bounded,
     *QUEUE_CHECKS,
 )
-"""All checks."""
+"""The checks that a store of your own must pass, each with `run_check`; some are of its queue."""

@@ -43,7 +43,7 @@ def quorum_join(count: PositiveInt) -> Quorum:
 
 
 class Toolbox:
-    """Tools by name.
+    """The tools of an agent by name, with settings of how the calls of one reply run.
 
     Args:
         tools: Functions, tools, agents, any of these with layers, or services that state a `SPEC`.

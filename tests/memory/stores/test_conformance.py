@@ -13,7 +13,8 @@ from tests.stores.server import asked, schema
 from ziggurat import ConfigurationError
 from ziggurat.core.path import is_id
 from ziggurat.errors import StoreError
-from ziggurat.memory import MemoryExists, MemoryRecord, MemoryStore, Query
+from ziggurat.memory import MemoryRecord, MemoryStore, Query
+from ziggurat.memory.store import MemoryExists
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import LocalMemoryStore, SqliteMemoryStore
 from ziggurat.messages.model import pack

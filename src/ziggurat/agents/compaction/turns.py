@@ -53,7 +53,9 @@ _Weighted = Annotated[tuple[float, Importance], Meta(title="pair, such as (3, en
 
 @checked
 def keyword_density(*keywords: str) -> Importance:
-    """Score keywords: ``min(1, different keywords in the text / words of the text)``; parts of words match too.
+    """Score a turn by the keywords in it.
+
+    It is ``min(1, different keywords in the text / words of the text)``; parts of words match too.
 
     >>> keyword_density("error", "result")(Turn("The result was an error"))
     0.4
@@ -71,7 +73,9 @@ def keyword_density(*keywords: str) -> Importance:
 
 
 def entity_density(turn: Turn) -> float:
-    """Score names: ``min(1, different capitalised phrases / words)``; the first word of the text is ignored.
+    """Score a turn by the names in it.
+
+    It is ``min(1, different capitalised phrases / words)``; the first word of the text is ignored.
 
     >>> entity_density(Turn("We met Ada Lovelace in London today"))
     0.2857142857142857
@@ -92,7 +96,9 @@ def recency_decay(rate: NonNegativeFloat) -> Importance:
 
 @checked
 def weighted_importance(*parts: _Weighted) -> Importance:
-    """Combine scores: ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
+    """Combine scores of turns by weights.
+
+    It is ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
 
     >>> weighted_importance((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
     0.25

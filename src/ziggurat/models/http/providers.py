@@ -210,7 +210,7 @@ class Provider:
 
 
 def provider(name: str) -> Provider:
-    """Return a provider by name: a function that makes its models, with settings.
+    """Return the function that makes the models of a provider, with settings.
 
     ::
 
