@@ -51,6 +51,21 @@ def test_documents_and_examples_import_public_names() -> None:
     assert not {place: names for place, names in deep.items() if names}
 
 
+def test_classes_that_documents_make_are_public() -> None:
+    public = {name for module in FACES for name in names_of(module)}
+    classes = {
+        node.name for module in MODULES for node in tree_of(module).body if isinstance(node, ast.ClassDef)
+    } - public
+    made = {
+        f"{ids(path)}: {name}"
+        for path in DOCUMENTS
+        if path != REFERENCE
+        for name in re.findall(r"`([A-Z]\w+)\(", path.read_text(encoding="utf-8"))
+        if name in classes
+    }
+    assert not made
+
+
 def summary_of(module: str, name: str) -> str:
     """Return the first sentence of a docstring, on one line."""
     return first_sentence(docstring_of(module, name))

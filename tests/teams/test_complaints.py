@@ -20,8 +20,17 @@ from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Key, Mid
 from ziggurat.events import AgentStarted, Delta, Fold
 from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.teams import Handoff, group_chat, handoffs, ledger_team, majority, parallel, swarm
-from ziggurat.teams.handoff import HandoffState, HandoffTool
+from ziggurat.teams import (
+    Handoff,
+    HandoffState,
+    HandoffTool,
+    group_chat,
+    handoffs,
+    ledger_team,
+    majority,
+    parallel,
+    swarm,
+)
 from ziggurat.testing import ScriptedModel
 
 

@@ -25,6 +25,8 @@ from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import (
     Handoff,
+    HandoffState,
+    HandoffTool,
     TeamResult,
     debate,
     explicit_handoff,
@@ -35,7 +37,6 @@ from ziggurat.teams import (
     parallel,
     swarm,
 )
-from ziggurat.teams.handoff import HandoffState, HandoffTool
 
 
 async def test_a_tool_of_handing_over_takes_an_optional_reason_and_context() -> None:

@@ -122,7 +122,7 @@ NAMES: dict[str, dict[str, str]] = {
         "mcp.oauth": "OAuth",
     },
     "ziggurat.memory": {
-        "agents.memory": "Note Remembering everything_said memory_tools",
+        "agents.memory": "FactsBy Note Remembering everything_said memory_tools",
         "memory.agent_memory": "AgentMemory",
         "memory.consolidating": "CompressionPolicy ConsolidationPolicy compression consolidation",
         "memory.kinds": "EpisodicMemory SemanticMemory WorkingMemory",
@@ -131,7 +131,8 @@ NAMES: dict[str, dict[str, str]] = {
         "memory.merging": "MergeRequest",
         "memory.record": "MemoryRecord",
         "memory.scoring": (
-            "frequency half_life hybrid importance lowest oldest product recency retention similarity weighted "
+            "ScoringInputs frequency half_life hybrid importance lowest oldest product recency retention "
+            "similarity weighted "
         ),
         "memory.search": "Bounds",
         "memory.similar": "TfIdf",
@@ -240,8 +241,8 @@ NAMES: dict[str, dict[str, str]] = {
         "teams.delegating": "background",
         "teams.desk": "handoffs",
         "teams.handoff": (
-            "Handoff HandoffPolicy any_handoff composite_handoff explicit_handoff multi_handoff "
-            "sequential_handoff "
+            "Handoff HandoffPolicy HandoffState HandoffTool any_handoff composite_handoff explicit_handoff "
+            "multi_handoff sequential_handoff "
         ),
         "teams.result": "TeamResult",
         "teams.rounds": "debate majority mesh parallel ring star",

@@ -6,6 +6,7 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.memory import (
+        FactsBy as FactsBy,
         Note as Note,
         Remembering as Remembering,
         everything_said as everything_said,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ziggurat.memory.merging import MergeRequest as MergeRequest
     from ziggurat.memory.record import MemoryRecord as MemoryRecord
     from ziggurat.memory.scoring import (
+        ScoringInputs as ScoringInputs,
         frequency as frequency,
         half_life as half_life,
         hybrid as hybrid,

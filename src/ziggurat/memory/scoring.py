@@ -25,7 +25,7 @@ class ScoringInputs(Struct, frozen=True, gc=False):
 
     Attributes:
         now: The time, in POSIX seconds.
-        similarity: How relevant the memory is to the query, at most 1; 0 without a query. See `search.relevance`.
+        similarity: How relevant the memory is to the query, by meaning and words, at most 1; 0 without a query.
         most_uses: The highest number of uses among the memories that are compared.
     """
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ziggurat.teams.handoff import (
         Handoff as Handoff,
         HandoffPolicy as HandoffPolicy,
+        HandoffState as HandoffState,
+        HandoffTool as HandoffTool,
         any_handoff as any_handoff,
         composite_handoff as composite_handoff,
         explicit_handoff as explicit_handoff,

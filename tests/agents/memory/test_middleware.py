@@ -26,7 +26,6 @@ from ziggurat import (
 )
 from ziggurat.agents import Environment
 from ziggurat.agents.memory.active import ActiveMemory, keep
-from ziggurat.agents.memory.policies import FactsBy
 from ziggurat.agents.memory.showing import NOTHING, RECALLED
 from ziggurat.core import CLOCK, root
 from ziggurat.core.context import RUN_ID
@@ -34,6 +33,7 @@ from ziggurat.errors import StoreError
 from ziggurat.events import MemoryRecalled, MemoryStored, Warned
 from ziggurat.memory import (
     AgentMemory,
+    FactsBy,
     MemoryRecord,
     MemoryStore,
     Note,
