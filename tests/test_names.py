@@ -51,19 +51,33 @@ def test_documents_and_examples_import_public_names() -> None:
     assert not {place: names for place, names in deep.items() if names}
 
 
-def test_classes_that_documents_make_are_public() -> None:
+def internal_classes() -> set[str]:
     public = {name for module in FACES for name in names_of(module)}
-    classes = {
-        node.name for module in MODULES for node in tree_of(module).body if isinstance(node, ast.ClassDef)
-    } - public
+    return {node.name for module in MODULES for node in tree_of(module).body if isinstance(node, ast.ClassDef)} - public
+
+
+def test_classes_that_documents_make_are_public() -> None:
+    internal = internal_classes()
     made = {
         f"{ids(path)}: {name}"
         for path in DOCUMENTS
         if path != REFERENCE
         for name in re.findall(r"`([A-Z]\w+)\(", path.read_text(encoding="utf-8"))
-        if name in classes
+        if name in internal
     }
     assert not made
+
+
+def test_docstrings_of_public_names_refer_to_public_names() -> None:
+    internal = internal_classes()
+    unknown = {
+        f"{module}.{name}: {other}"
+        for module in FACES
+        for name in names_of(module)
+        for other in re.findall(r"(?<!`)`(?:\w+\.)*([A-Z]\w+)`", docstring_of(module, name) or "")
+        if other in internal
+    }
+    assert not unknown
 
 
 def summary_of(module: str, name: str) -> str:

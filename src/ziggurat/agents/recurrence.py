@@ -63,8 +63,9 @@ def every(
 ) -> Every:
     """Return a fixed interval, such as ``every(hours=1)``; for a time of day in a time zone use `cron`.
 
-    Its length is the sum of the first four. There is a tick at `start`, which has a time zone; by default at the full
-    hour, or midnight UTC.
+    Args:
+        seconds: Its length is the sum of this, `minutes`, `hours` and `days` of 24 hours.
+        start: A time with a time zone at which there is a tick; by default midnight UTC, and so full hours and minutes.
 
     Raises:
         ConfigurationError: it has no length, or the start has no time zone.
@@ -124,6 +125,15 @@ def due_ticks(
     >>> first = datetime(2026, 1, 1, tzinfo=UTC)
     >>> [f"{tick:%H:%M}" for tick in due_ticks(every(hours=6), first, first + timedelta(days=1))]
     ['06:00', '12:00', '18:00', '00:00']
+
+    Args:
+        recurrence: Made by `every` or `cron`.
+        after: A time with a time zone, which is no tick itself.
+        until: A time with a time zone, which may be a tick.
+        limit: The largest number of ticks.
+
+    Raises:
+        ConfigurationError: a time has no time zone.
     """
     if after.tzinfo is None or until.tzinfo is None:
         raise ConfigurationError("after and until need a time zone, such as datetime.now(UTC) has")

@@ -35,7 +35,7 @@ _ABSENT: Any = object()
 
 
 class Runnable(RunQueue[Out]):
-    """Runs a service from AgentRequest to AgentRun, and is such a service itself; `Out` is the type of its output.
+    """Runs a service from AgentRequest to AgentRun, and is such a service itself; ``Out`` is the type of its output.
 
     Args:
         service: An agent loop, a team, or any function `(request, ctx)` that returns an AgentRun.

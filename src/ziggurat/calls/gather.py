@@ -70,6 +70,10 @@ async def first(*parts: Part[T], limit: PositiveInt | None = None) -> T:
     Which one that was is recorded, and not decided again on resume. Events that the others have taken are left to later
     waits.
 
+    Args:
+        parts: Coroutines, as of `gather`, such as of steps, questions and timers.
+        limit: How many run at the same time; None for all.
+
     Raises:
         ConfigurationError: there are no parts.
         Exception: all parts have failed; the error of the first one, with notes on the others.
@@ -85,6 +89,11 @@ async def quorum(count: PositiveInt, *parts: Part[T], limit: PositiveInt | None 
 
     Which ones they were is recorded, and not decided again on resume.
 
+    Args:
+        count: How many must succeed.
+        parts: Coroutines, as of `gather`.
+        limit: How many run at the same time; None for all.
+
     Raises:
         ConfigurationError: there are fewer than `count` parts.
         Exception: so many parts have failed that there cannot be enough; the error of the first one, with notes.
@@ -97,7 +106,12 @@ async def quorum(count: PositiveInt, *parts: Part[T], limit: PositiveInt | None 
 
 
 async def settled(*parts: Part[T], limit: PositiveInt | None = None) -> tuple[T | Exception, ...]:
-    """Run parts at the same time until all have ended, and return the result or the error of each."""
+    """Run parts at the same time until all have ended, and return the result or the error of each, in their order.
+
+    Args:
+        parts: Coroutines, as of `gather`.
+        limit: How many run at the same time; None for all.
+    """
     return tuple(cast("list[T | Exception]", await _Group("settled", parts, None, limit, settles=True).run()))
 
 

@@ -105,7 +105,12 @@ class ConfigurationError(CallerError):
 
 
 class MissingExtra(ConfigurationError):
-    """Raised when something needs an optional package that is not installed."""
+    """Raised when something needs an optional package that is not installed; the message says what to install.
+
+    Args:
+        what: What needs it.
+        extra: The name of the extra, as in ``pip install 'ziggurat[http]'``.
+    """
 
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
@@ -168,8 +173,13 @@ class ModelError(ServiceError):
     """The model or its provider failed.
 
     Args:
-        kind: The kind of failure, by what to do about it; decides `transient` unless that is given.
+        kind: The kind of failure, by what to do about it. ``"rate_limited"``, ``"overloaded"``, ``"server"``,
+            ``"connection"``, ``"timeout"`` and ``"malformed"`` are transient unless `transient` says otherwise;
+            ``"authentication"``, ``"permission"``, ``"not_found"``, ``"invalid_request"``, ``"context_overflow"``,
+            ``"content_filter"`` and ``"other"`` are not.
         status: The HTTP status, if there was one.
+        transient: Whether the same call may succeed on a retry.
+        retry_after: Seconds to wait before a retry, if the provider gave them.
     """
 
     def __init__(
@@ -207,7 +217,13 @@ class StreamInterrupted(ModelError):
 
 
 class ToolError(ServiceError):
-    """Raised by a tool to report how it failed; the model gets the message and the `kind`."""
+    """Raised by a tool to report how it failed; the model gets the message and the `kind`.
+
+    Args:
+        kind: ``"permanent"``, or ``"transient"`` if the same call may succeed later, ``"not_found"``, ``"denied"``,
+            ``"invalid_arguments"``, ``"timeout"``, ``"interrupted"`` or ``"retry"``.
+        retry_after: Seconds to wait before a retry, if they are known.
+    """
 
     def __init__(self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None) -> None:
         super().__init__(message, transient=kind == "transient", retry_after=retry_after)
@@ -251,8 +267,10 @@ class LimitExceeded(ServiceError):
 
     Args:
         kind: What is limited, such as ``"tokens"``.
+        limit: The limit.
         used: What had been used when the call was refused, in the unit of the limit.
         transient: Yes if the limit is only busy, no if it is used up.
+        retry_after: Seconds until a call may be accepted, if they are known.
     """
 
     def __init__(

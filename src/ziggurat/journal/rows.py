@@ -220,6 +220,11 @@ async def accept_loss(store: Store, log: NonEmptyText, *, clock: Clock = SYSTEM_
     those of tools with ``effect="once"``. If nothing is left of a run or a session, its id becomes free; a session of
     which something is left goes on by itself.
 
+    Args:
+        store: The store of the run.
+        log: The log, which is ``run:ID`` of a run and ``session:ID`` of a session.
+        clock: The clock.
+
     Returns:
         The numbers of the lost entries; empty if none is missing, and then nothing is written.
 

@@ -148,12 +148,14 @@ class MergeReport(Struct, frozen=True):
 
 
 class MemoriesMerged(Event, frozen=True):
-    """Emitted when several memories are merged into one."""
+    """Several memories were merged into one, by a consolidation or a compression."""
 
     owner: str
+    """Whose memories they are."""
     summary: str
     """The id of the new memory."""
     archived: int
+    """How many were merged, and are archived now."""
 
 
 def merging(

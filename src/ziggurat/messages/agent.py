@@ -172,7 +172,7 @@ _CONTINUABLE = (stops.Failed, stops.Cancelled, stops.TimedOut, stops.BudgetExcee
 
 
 class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
-    """The result of an agent's run; `Out` is the type of its output.
+    """The result of an agent's run; ``Out`` is the type of its output.
 
     Attributes:
         messages: The conversation: the request and all that followed; it can always be sent to a model again.

@@ -15,7 +15,9 @@ class AgentStarted(Event, frozen=True):
     """An agent has started."""
 
     agent: str
+    """Its name."""
     run_id: str
+    """The id of the run, that of the outermost agent for those below it."""
 
 
 class AgentEnded(Event, frozen=True):
@@ -72,9 +74,13 @@ class HandedOff(Event, frozen=True):
     """One member of a team has handed the conversation over to another; the path is that of the other one's turn."""
 
     source: str
+    """The name of the member that has handed over."""
     target: str
+    """The name of the member that goes on."""
     reason: str | None = None
+    """Why, if the model has said so."""
     replayed: bool = False
+    """Whether it comes from the record."""
 
 
 class ModelStarted(Event, frozen=True):

@@ -391,7 +391,7 @@ def expected_tokens(request: "ModelRequest") -> int:
 
 
 def used_tokens(outcome: object) -> int | None:
-    """Return the tokens used by a response or a failed call; None if unknown."""
+    """Return the tokens that a response or an error says were used, or None, for ``rate_limit(measure=...)``."""
     usage = getattr(outcome, "usage", None)
     if not isinstance(usage, Usage) or (usage.input is None and usage.output is None):
         return None

@@ -212,7 +212,11 @@ _MAX_INDICES = 20  # messages named by one violation, so that n of them are foun
 
 
 def validate(messages: Sequence[Message], policy: ValidationPolicy = _STRICT) -> Violation | None:
-    """Return the first violation in a conversation, or None.
+    """Return the first violation in a conversation, with its `code` and `message`, or None.
+
+    Args:
+        messages: The conversation.
+        policy: The rules; by default strict ones, for conversations that were written by hand.
 
     >>> from ziggurat.messages.message import assistant
     >>> validate([assistant("Hello?")]).code

@@ -76,7 +76,9 @@ def handoffs(
         next_turn: Who answers the next turn of a conversation: ``"stay"`` with the agent that answered last, or go
             back to the ``"first"``. After an agent of a `sequential_handoff` it is always the first, as a sequence
             begins anew with each question.
-        visibility: What each agent sees of the conversation.
+        visibility: What each agent sees of the conversation: ``"question"`` only; ``"own"``, what the user said and its
+            own turns; ``"replies"``, those of the others, too; ``"everything"``, also the calls and results of their
+            tools; or a function of the messages and the agent's name that returns messages, sync or async.
         max_handoffs: How many handoffs one run may have; at one more it stops as `BudgetExceeded`.
         ping_pong: After how many handoffs in a row between the same two agents the run stops as `LoopDetected`; None
             for never.

@@ -75,10 +75,9 @@ def star(
         members: Each sees its own answers and what the leader says.
         rounds: How often the members answer at most.
         arguments: `until`, called with the messages after each round, which is the last one if it returns true;
-            `prompt`, what the leader is asked after it;
-            `visibility`, what each member sees of the answers that reach it; `concurrency`, how many members work at
-            the same time, None for all; and `name`, `description`, `store`, `budget`, `approvals`, `grants`,
-            `middleware` and `debug`, as for an `Agent`.
+            `prompt`, what the leader is asked after it; `visibility`, what each member sees of the answers that reach
+            it, as of `handoffs`; `concurrency`, how many members work at the same time, None for all; and `name`,
+            `description`, `store`, `budget`, `approvals`, `grants`, `middleware` and `debug`, as for an `Agent`.
     """
     named = members_by_name("star", (leader, *members), least=2)
     sources = dict.fromkeys(named, frozenset((leader.name,))) | {leader.name: frozenset(named)}
@@ -274,6 +273,7 @@ def debate(
         rounds: How often each member argues.
         scoring: Whether they score each other.
         max_argument_chars: How much of each argument the others see.
+        visibility: What each member sees of the conversation, as of `handoffs`.
         concurrency: How many members work at the same time; None for all.
     """
     named = members_by_name("debate", members, least=2)

@@ -59,6 +59,8 @@ def group_chat(
             to end.
         turns: How many turns there are at most.
         until: Called with the messages after each turn; the chat ends if it returns true.
+        visibility: What each member sees of the conversation, as of `handoffs`.
+        arguments: Those of all teams, as of `star`.
     """
     named = members_by_name("group_chat", members, least=2)
     moderator = speaker if isinstance(speaker, Runnable) else None
@@ -173,6 +175,8 @@ def ledger_team(
         turns: How many turns the members have at most; then the run stops as `BudgetExceeded`.
         max_stalls: How many turns without progress a plan may have.
         max_plans: How many plans there are at most.
+        visibility: What each member sees of the conversation, as of `handoffs`.
+        arguments: Those of all teams, as of `star`.
     """
     everyone = members_by_name("ledger_team", (manager, *members), least=2)
     named = members_by_name("ledger_team", members)

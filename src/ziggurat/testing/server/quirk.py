@@ -81,7 +81,18 @@ def split_at(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple
 
 
 def status(code: int, message: str = "", error_code: str | None = None, retry_after: str | None = None) -> Quirk:
-    """Answers with this HTTP status and an error body in the format of the request; the script is not called."""
+    """Answers with an HTTP status and an error body in the format of the request; the script is not called.
+
+    ::
+
+        FakeProvider("Hello", quirks=[status(429, retry_after="2").first(1)])
+
+    Args:
+        code: The status.
+        message: The text of the error.
+        error_code: The provider's code of the error, such as ``"context_length_exceeded"``.
+        retry_after: The header ``Retry-After``, in seconds or as a date.
+    """
     headers: Headers = () if retry_after is None else (("retry-after", str(retry_after)),)
     return Quirk(
         f"status({code})",
@@ -90,9 +101,11 @@ def status(code: int, message: str = "", error_code: str | None = None, retry_af
 
 
 def cut(at_byte: int, clean: bool = False) -> Quirk:
-    """Ends the body after this many bytes (from its end if negative) and closes the connection.
+    """Ends the body of a reply early, and closes the connection: ``FakeProvider(..., quirks=[cut(-20)])``.
 
-    With `clean` the last chunk is sent, so that the body is complete for HTTP, as behind some proxies.
+    Args:
+        at_byte: After how many bytes; from the end of the body if negative.
+        clean: Send the last chunk, so that the body is complete for HTTP, as behind some proxies.
     """
 
     def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
@@ -105,7 +118,12 @@ def cut(at_byte: int, clean: bool = False) -> Quirk:
 
 
 def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
-    """Pauses at this byte of the body, for some seconds of the server's clock or until `release()`."""
+    """Pauses within the body of a reply: ``FakeProvider(..., quirks=[stall(100, seconds=5)])``.
+
+    Args:
+        at_byte: After how many bytes.
+        seconds: How long, by the clock of the server; None until `FakeProvider.release` is called.
+    """
 
     def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
         before, after = split_at(answer.pieces, at_byte)
