@@ -118,21 +118,9 @@ SYSTEM_CLOCK = SystemClock()
 """The clock of the system."""
 
 
-_READY: list[str] = []
-"""Ids generated but not used yet; `os.urandom` is called for many at once."""
-
-if hasattr(os, "register_at_fork"):  # else a child process would return the same ids as its parent
-    os.register_at_fork(after_in_child=_READY.clear)
-
-
 def new_id() -> str:
     """Return 128 random bits as 32 hexadecimal digits, valid in a path, a file name and a URL."""
-    try:
-        return _READY.pop()
-    except IndexError:
-        digits = os.urandom(16 * 64).hex()
-        _READY.extend(digits[at : at + 32] for at in range(32, len(digits), 32))
-        return digits[:32]
+    return os.urandom(16).hex()
 
 
 _WHILE = 0.01
