@@ -1,27 +1,13 @@
 """The base of combinators: services made of several services, such as fallback and hedge."""
 
 from collections.abc import Awaitable, Iterable
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
+from ziggurat.core import service
 from ziggurat.core.context import Charges, Context
 from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
 from ziggurat.core.failures import spent_by
-from ziggurat.core.service import (
-    ALTERNATIVES,
-    COMPOSITE,
-    EFFECT,
-    NAME,
-    RETURNS,
-    Fact,
-    Service,
-    as_service,
-    fact,
-    name_of,
-    returns_of,
-    shown,
-    strongest,
-)
 from ziggurat.core.settings import checked
 
 Q = TypeVar("Q")
@@ -35,20 +21,22 @@ class Combinator(Generic[Q, R]):
     """The title used in its repr and its name."""
 
     @checked
-    def __init__(self, *alternatives: Service[Q, R]) -> None:
-        self.alternatives: tuple[Service[Q, R], ...] = tuple(map(as_service, alternatives))
-        self.names: list[str] = [name_of(each) for each in alternatives]
-        self.returns: list[type[R]] = [cast("type[R]", returns_of(each)) for each in alternatives]
-        self.facts: dict[Fact[object], object] = _common_facts(alternatives)
-        self.facts[cast("Fact[object]", NAME)] = f"{self.title}({', '.join(self.names)})"
-        self.facts[cast("Fact[object]", ALTERNATIVES)] = tuple(
-            name
-            for each, own in zip(alternatives, self.names, strict=True)
-            for name in fact(each, ALTERNATIVES) or (own,)
-        )
-        self.facts[cast("Fact[object]", EFFECT)] = strongest(alternatives)
-        self.facts[cast("Fact[object]", RETURNS)] = self.returns[0] if len(set(self.returns)) == 1 else object
-        self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
+    def __init__(self, *alternatives: service.Service[Q, R]) -> None:
+        self.alternatives: tuple[service.Service[Q, R], ...] = tuple(map(service.as_service, alternatives))
+        self.names: list[str] = [service.name_of(each) for each in alternatives]
+        self.returns: list[type[R]] = [cast("type[R]", service.returns_of(each)) for each in alternatives]
+        self.facts: dict[service.Fact[Any], Any] = {
+            **_common_facts(alternatives),
+            service.NAME: f"{self.title}({', '.join(self.names)})",
+            service.ALTERNATIVES: tuple(
+                name
+                for each, own in zip(alternatives, self.names, strict=True)
+                for name in service.fact(each, service.ALTERNATIVES) or (own,)
+            ),
+            service.EFFECT: service.strongest(alternatives),
+            service.RETURNS: self.returns[0] if len(set(self.returns)) == 1 else object,
+            service.COMPOSITE: any(service.fact(each, service.COMPOSITE) for each in alternatives),
+        }
 
     def ask(self, index: int, request: Q, ctx: Context) -> Awaitable[R]:
         """Call one alternative at `ctx`, a child of the call's context; replay repeats its recorded outcome."""
@@ -68,12 +56,12 @@ class Combinator(Generic[Q, R]):
         return ""
 
     def __repr__(self) -> str:
-        return f"{self.title}({', '.join(map(shown, self.alternatives))}{self._settings()})"
+        return f"{self.title}({', '.join(map(service.shown, self.alternatives))}{self._settings()})"
 
 
-async def _ask_part(name: str, service: Service[Q, R], request: Q, ctx: Context) -> R:
+async def _ask_part(name: str, alternative: service.Service[Q, R], request: Q, ctx: Context) -> R:
     try:
-        return spent_by(await service(request, ctx), name)
+        return spent_by(await alternative(request, ctx), name)
     except BaseException as error:
         spent_by(error, name)
         raise
@@ -106,8 +94,8 @@ def annotate(error: Exception, notes: Iterable[str]) -> None:
             error.add_note(note)
 
 
-def _common_facts(alternatives: tuple[Service[Q, R], ...]) -> dict[Fact[object], object]:
-    stated: dict[Fact[object], object] = {}
+def _common_facts(alternatives: tuple[service.Service[Q, R], ...]) -> dict[service.Fact[Any], Any]:
+    stated: dict[service.Fact[Any], Any] = {}
     for alternative in alternatives:
         seen: object | None = alternative
         while seen is not None:
@@ -115,7 +103,7 @@ def _common_facts(alternatives: tuple[Service[Q, R], ...]) -> dict[Fact[object],
             seen = getattr(seen, "inner", None)
     first = alternatives[0]
     return {
-        what: fact(first, what)
+        what: service.fact(first, what)
         for what in stated
-        if all(fact(each, what) == fact(first, what) for each in alternatives)
+        if all(service.fact(each, what) == service.fact(first, what) for each in alternatives)
     }
