@@ -9,28 +9,18 @@ import msgspec
 
 from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
 from ziggurat.core.path import is_question
-from ziggurat.journal.entries import (
-    ConversationWriter,
-    Decided,
-    Ended,
-    Intent,
-    JournalEntry,
-    Opened,
-    Pending,
-    PlainResult,
-    Result,
-)
+from ziggurat.journal import entries
 from ziggurat.journal.record import RunRecord
 from ziggurat.journal.rows import BLOB_BYTES, Blob, chain_of
 from ziggurat.journal.store import Row, Store
 
-_POINTS: dict[type[JournalEntry], str] = {
-    Intent: "intent",
-    Result: "result",
-    PlainResult: "result",
-    Pending: "wait",
-    Decided: "decision",
-    Ended: "end",
+_POINTS: dict[type[entries.JournalEntry], str] = {
+    entries.Intent: "intent",
+    entries.Result: "result",
+    entries.PlainResult: "result",
+    entries.Pending: "wait",
+    entries.Decided: "decision",
+    entries.Ended: "end",
 }
 
 
@@ -56,7 +46,7 @@ class LogWriter:
         written: Sequence[Row] = (),
         probe: Callable[[str, str], None] | None = None,
     ) -> None:
-        self.conversations: ConversationWriter = ConversationWriter(journal.entries)
+        self.conversations: entries.ConversationWriter = entries.ConversationWriter(journal.entries)
         self._journal = journal
         self._store = store
         self._log = log
@@ -64,7 +54,7 @@ class LogWriter:
         self._probe = probe
         self._chain = chain_of(store)
         self.digest: str = written[-1].digest if written else ""  # of the last row
-        self._entries: list[JournalEntry] = []  # those that are not written yet, and their JSON
+        self._entries: list[entries.JournalEntry] = []  # those that are not written yet, and their JSON
         self._lines: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._batch: list[asyncio.Future[None]] = []
@@ -73,14 +63,14 @@ class LogWriter:
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
-    def encoded(self, entry: JournalEntry) -> bytes:
+    def encoded(self, entry: entries.JournalEntry) -> bytes:
         self._call_probe("before", entry)
         try:
             return self.conversations.line(entry)
         except TypeError as error:
             raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
 
-    def append(self, entry: JournalEntry, *, hold: bool = False) -> Awaitable[None] | None:
+    def append(self, entry: entries.JournalEntry, *, hold: bool = False) -> Awaitable[None] | None:
         """Write the next entry of the record; if an awaitable is returned, it ends when the entry is durable."""
         self._lines.append(self.encoded(entry))
         self._entries.append(entry)
@@ -88,7 +78,7 @@ class LogWriter:
             return None
         loop = asyncio.get_running_loop()
         # A reply is not waited for: nothing outside has changed by it, and the intent of a call is written after it.
-        if isinstance(entry, Result) and is_question(entry.path):
+        if isinstance(entry, entries.Result) and is_question(entry.path):
             if not self._writing:
                 self._writing = True
                 loop.call_soon(loop.call_soon, self._flush)  # a turn later, so that tool calls of the step can join
@@ -111,22 +101,22 @@ class LogWriter:
         (self._waiting if self._entries else self._batch).append(waiting)
         return waiting
 
-    def _call_probe(self, when: str, entry: JournalEntry) -> None:
+    def _call_probe(self, when: str, entry: entries.JournalEntry) -> None:
         if self._probe is not None and type(entry) in _POINTS:
             self._probe(f"{when} {_POINTS[type(entry)]}", entry.path)
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        entries, lines, self._entries, self._lines = self._entries, self._lines, [], []
+        batch, lines, self._entries, self._lines = self._entries, self._lines, [], []
         self._batch, self._waiting = self._waiting, []
-        if not entries:  # they were refused in the meantime
+        if not batch:  # they were refused in the meantime
             return
-        end: Ended | None = None
-        for entry in entries:
-            if isinstance(entry, (Ended, Opened)):
-                end = entry if isinstance(entry, Ended) else None
-            elif isinstance(entry, Pending) and entry.asks:
+        end: entries.Ended | None = None
+        for entry in batch:
+            if isinstance(entry, (entries.Ended, entries.Opened)):
+                end = entry if isinstance(entry, entries.Ended) else None
+            elif isinstance(entry, entries.Pending) and entry.asks:
                 self._asks = True
         if end is not None:
             self._asks = (end.still or end.waits is not None) and self._journal.index.asks
@@ -145,11 +135,11 @@ class LogWriter:
             )
             raise
         if done.done():  # a store may write synchronously
-            self._on_written(entries, release, done)
+            self._on_written(batch, release, done)
         else:
-            done.add_done_callback(partial(self._on_written, entries, release))
+            done.add_done_callback(partial(self._on_written, batch, release))
 
-    def rows_of(self, lines: list[bytes], end: Ended | None = None) -> tuple[list[Row], dict[str, bytes]]:
+    def rows_of(self, lines: list[bytes], end: entries.Ended | None = None) -> tuple[list[Row], dict[str, bytes]]:
         """Return the next rows for entries, and their large values by digest; continues the digest chain."""
         rows: list[Row] = []
         blobs: dict[str, bytes] = {}
@@ -163,7 +153,7 @@ class LogWriter:
             rows.append(Row(number, self.digest, data, status, self._asks, self._journal.inbox_taken))
         return rows, blobs
 
-    def _on_written(self, entries: list[JournalEntry], release: bool, done: "asyncio.Future[None]") -> None:
+    def _on_written(self, batch: list[entries.JournalEntry], release: bool, done: "asyncio.Future[None]") -> None:
         if done.cancelled():
             self._journal.fail(StoreError(f"the event loop ended while {self._log} was being written; resume the run"))
             return
@@ -171,9 +161,9 @@ class LogWriter:
         if error is not None:
             self._journal.fail(error if isinstance(error, StoreError) else StoreError(f"{self._log}: {error}"))
             return
-        self._journal.stable += len(entries)
+        self._journal.stable += len(batch)
         try:
-            for entry in entries:
+            for entry in batch:
                 self._call_probe("after", entry)
         except Exception as raised:  # noqa: BLE001 - raised where the entry is awaited: this is a callback
             self._journal.fail(raised)
