@@ -18,7 +18,11 @@ def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], li
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise _error(name, module, sorted(homes))
+            message = _Message(name, module, sorted(homes))
+            if not name.startswith("_") and _is_imported_by_name():
+                # Python would replace an AttributeError, and with it the suggestion.
+                raise ImportError(message, name=module)
+            raise AttributeError(message, name=name)  # without `obj`, so that Python adds no suggestion of its own
         value = getattr(import_module(f"ziggurat.{homes[name]}"), name)
         setattr(sys.modules[module], name, value)
         return value
@@ -26,19 +30,12 @@ def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], li
     return load, lambda: sorted(homes), sorted(homes)
 
 
-def _error(name: str, module: str, names: Sequence[str]) -> Exception:
-    message = _Message(name, module, names)
-    if not name.startswith("_") and _is_imported_by_name():
-        return ImportError(message, name=module)  # Python would replace an AttributeError, and with it the suggestion
-    return AttributeError(message, name=name)  # without `obj`, so that Python adds no suggestion of its own
-
-
 def _is_imported_by_name() -> bool:
     """Return whether the caller of a module's `__getattr__` is ``from module import name``."""
     import dis
     import inspect
 
-    caller = inspect.stack(0)[3].frame  # above this function, `_error` and `load`
+    caller = inspect.stack(0)[2].frame  # above this function and `load`
     return dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM"
 
 
