@@ -130,21 +130,16 @@ class AgentCall(Tally):
         for spending in self.budgets:
             spending.recall_refusal(result)
 
-    def count_in(self, run: AgentRun) -> AgentRun:
-        models, tools = self.model_calls, self.tool_calls
-        return replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model=self.by_model)
-
     def counted(self, run: AgentRun, ctx: Context, *, tries_before: bool = False) -> AgentRun:
         """Return a run with the usage of all that was called for it, in `tries_before` too, and the id of this run."""
         if tries_before:
             journal_of(ctx).skip(ctx, count_only=True)
-        run_id = ctx.scope.get(RUN_ID) or run.id
+        run_id, models, tools = ctx.scope.get(RUN_ID) or run.id, self.model_calls, self.tool_calls
+        if run.id != run_id or run.model_calls != models or run.tool_calls != tools:
+            run = replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model=self.by_model)
         if run.id != run_id:  # a cache has answered with another run
             session = "" if self.outer is not None else ctx.scope.get(SESSION_ID) or ""
-            seconds = journal_of(ctx).watch.elapsed - self.began
-            run = replace(self.count_in(run), id=run_id, session=session, seconds=seconds)
-        elif run.model_calls != self.model_calls or run.tool_calls != self.tool_calls:
-            run = self.count_in(run)
+            run = replace(run, id=run_id, session=session, seconds=journal_of(ctx).watch.elapsed - self.began)
         self.run = run
         return run
 
