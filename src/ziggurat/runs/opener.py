@@ -92,7 +92,7 @@ class Opener:
         if control is None and (self.runs.keeps_ended or options.run_id is not None):
             # Others can reach only a run that is kept, or whose id they know; the rest are spared the cost.
             control = self.control(run_id)
-        begins = self.runs.open(opened, self.name, fingerprint, self._screen, options.environment, control)
+        begins = self.runs.open(opened, fingerprint, self._screen, options.environment, control)
         journal = await self.runs.begin(run_id, begins)
         again = lambda: self._continue(run_id, options.undecided())  # noqa: E731
         return Opening.of(

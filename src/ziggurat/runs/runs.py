@@ -229,7 +229,6 @@ class Runs:
     async def open(
         self,
         opened: entries.Opened,
-        agent: str,
         fingerprint: str,
         screening: Screening,
         environment: Environment,

@@ -141,7 +141,6 @@ class StoredRuns(runs.Runs):
     async def open(
         self,
         opened: entries.Opened,
-        agent: str,
         fingerprint: str,
         screening: runs.Screening,
         environment: Environment,
@@ -155,7 +154,7 @@ class StoredRuns(runs.Runs):
         writer.conversations.begun = runs.loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
         request, labels = fingerprint or runs.fingerprint_of(opened), entries.labels_of(first)
-        info = LogInfo(log, agent, request, opened.at, due=0.0, labels=labels)
+        info = LogInfo(log, opened.agent, request, opened.at, due=0.0, labels=labels)
 
         async def cancel(_: object) -> None:
             """Record that the run was cancelled while it was opened, so that nothing drives it."""
