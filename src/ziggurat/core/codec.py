@@ -145,7 +145,7 @@ def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
 
 def decode(data: bytes | str | Raw, kind: "TypeForm[T]") -> T:
     """Decode JSON as a value of type `kind`, a class or a union of classes."""
-    form: Any = kind  # which has a hash
+    form: Any = kind  # type checkers do not know that it has a hash
     try:
         value: T = _decoder(form).decode(data)
         return value

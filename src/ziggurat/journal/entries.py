@@ -300,13 +300,13 @@ _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "t
 
 def _line_type(kind: type[JournalEntry]) -> type[Struct]:
     """Return a class to decode a line of this kind of entry, with user values as raw JSON."""
-    fields: list[tuple[str, object, object]] = []
+    fields: list[Any] = []
     for field in msgspec.structs.fields(kind):
         value_type = Raw if field.name in _RAW else tuple[Raw, ...] if field.name == "spent" else field.type
-        fields.append((field.name, value_type, field.default))
-    definitions = [each[:2] if each[2] is msgspec.NODEFAULT else each for each in fields]
-    definitions.append(("earlier", Earlier | None, None))
-    return msgspec.defstruct(kind.__name__, definitions, tag=kind.__name__, tag_field="entry", gc=False)
+        default = () if field.default is msgspec.NODEFAULT else (field.default,)
+        fields.append((field.name, value_type, *default))
+    fields.append(("earlier", Earlier | None, None))
+    return msgspec.defstruct(kind.__name__, fields, tag=kind.__name__, tag_field="entry", gc=False)
 
 
 _KINDS: dict[str, type[JournalEntry]] = {kind.__name__: kind for kind in JournalEntry.__subclasses__()}

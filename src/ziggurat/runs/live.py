@@ -77,22 +77,20 @@ class EventSender:
     def _batch(self) -> bytes:
         unread, sent, size = self._unread, self._sent, 0
         kinds = _SCREENED if self._broadcast.journal.is_screened else _KNOWN
-        self._sent += unread.dropped
-        before, unread.dropped = self._sent, 0
+        dropped, unread.dropped = unread.dropped, 0
         items: list[tuple[int, int, Raw]] = []
         while unread.items:
             item = unread.items.popleft()
             if type(item.what) not in kinds:
                 continue
-            self._sent += 1
             event = _encoded(item.what)
-            size += len(event)
-            if size > _LARGEST:
-                size -= len(event)
+            if size + len(event) > _LARGEST:
                 event = _TOO_LARGE
+            size += len(event)
             items.append((item.number, item.index, Raw(event)))
+        self._sent += dropped + len(items)
         self._stable = self._broadcast.journal.stable
-        return encode(_Batch(self._id, sent, self._stable, self._is_over(), items, before - sent))
+        return encode(_Batch(self._id, sent, self._stable, self._is_over(), items, dropped))
 
 
 def _encoded(event: object) -> bytes:
