@@ -278,8 +278,7 @@ def _had_alternatives(ctx: Context) -> bool:
 
 def recorded_answer(agent: AgentService, record: entries.Record | None) -> AgentRun | None:
     result = None if record is None else record.result
-    parts = parts_of(agent)
-    return None if result is None else _read_run(result, as_type(result.value, AgentRun), parts)
+    return None if result is None else _read_run(result, as_type(result.value, AgentRun), parts_of(agent))
 
 
 def _read_run(outcome: entries.Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:

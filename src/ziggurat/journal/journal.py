@@ -5,7 +5,7 @@ Recording, resuming and replaying are one mechanism in two modes: `resume` answe
 `LogWriter` behind the journal also writes them to a store.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, Self, TypeVar
 
 from ziggurat.core import errors, failures
@@ -58,11 +58,19 @@ class LocalJournal(RunRecord):
 
     Args:
         mode: Whether calls without a record are made (`resume`) or refused (`replay`).
+        record: The entries of a run that is taken over, to be continued or replayed; None for a new run.
         strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
         clock: Measures the run's time allowance.
     """
 
-    def __init__(self, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        mode: Mode = "resume",
+        record: Iterable[entries.JournalEntry] | None = None,
+        *,
+        strict: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         super().__init__(clock)
         self.mode = mode
         self.replaying: bool = mode == "replay"
@@ -72,6 +80,8 @@ class LocalJournal(RunRecord):
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self._given: tuple[str, ...] = ()  # the ids of what was decided when it was opened
         self._errors: dict[int, tuple[BaseException, str, entries.Failure | None]] = {}  # where; of which entry
+        if record is not None:
+            self.take_over(record)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -312,9 +322,7 @@ class LocalJournal(RunRecord):
         Raises:
             JournalCorrupt: a line cannot be read; the message names it.
         """
-        journal = cls(mode, strict=strict, clock=clock)
-        journal.take_over(entries.read_entries(data.splitlines()))
-        return journal
+        return cls(mode, entries.read_entries(data.splitlines()), strict=strict, clock=clock)
 
     def reopen(
         self,

@@ -178,8 +178,7 @@ async def _answer(agent: enter.AgentService, name: str, opening: Opening) -> Age
             await enter.emit_recorded(run, ctx)
         return run
     if record is None or record.result is None:  # it waits: replay it up to there
-        replayed = LocalJournal("replay")
-        replayed.take_over(journal.entries)
+        replayed = LocalJournal("replay", journal.entries)
         replayed.reopen(opening.run_id, 0.0)
         within = ctx.within(JOURNAL, replayed)
         again = Opening(opening.run_id, opening.request, opening.path, opening.emit, within, replayed)

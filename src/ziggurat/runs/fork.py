@@ -207,9 +207,7 @@ def _is_of_tool(path: str) -> bool:
 
 
 def replay_journal(record: Sequence[entries.JournalEntry], live: Live, *, strict: bool) -> LocalJournal:
-    journal = LocalJournal("replay") if live == "nothing" else PartialJournal(record, live)
-    if live == "nothing":
-        journal.take_over(record)
+    journal = LocalJournal("replay", record) if live == "nothing" else PartialJournal(record, live)
     journal.strict = strict
     journal.incomplete = not isinstance(record[-1], entries.Ended)
     return journal

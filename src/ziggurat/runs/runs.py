@@ -104,7 +104,7 @@ class Runs:
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; the run may be in progress elsewhere."""
-        return _copy(self._find(run_id), clock)
+        return LocalJournal(record=self._find(run_id).entries, clock=clock)
 
     async def read_ended(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal | None:
         """Return a copy of the record of a run that has ended or waits; None if it goes on by now."""
@@ -137,10 +137,8 @@ class Runs:
         priority: int = 0,
     ) -> None:
         """Create a run from existing entries; take it to continue."""
-        journal = LocalJournal()
-        journal.take_over(record)
         self._check_new(run_id)
-        self._journals[run_id] = journal
+        self._journals[run_id] = LocalJournal(record=record)
 
     async def delete(self, run_id: str) -> bool:
         """Remove a run that nobody drives, with all that belongs to it; return whether there was one."""
@@ -255,7 +253,7 @@ class Runs:
         """
         journal = self._find(run_id)
         if journal is not known:
-            return _copy(journal, environment.clock)
+            return LocalJournal(record=journal.entries, clock=environment.clock)
         journal.write_again(None)
         return journal
 
@@ -379,12 +377,6 @@ _BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
 
 LIMIT = 1000
 """How many runs that can be continued are kept; beyond that the oldest are dropped."""
-
-
-def _copy(journal: LocalJournal, clock: Clock) -> LocalJournal:
-    copy = LocalJournal(clock=clock)
-    copy.take_over(journal.entries)
-    return copy
 
 
 def runs_of(store: str | Store | None) -> Runs:

@@ -183,8 +183,7 @@ class StoredRuns(runs.Runs):
                     known.write_again(LogWriter(known, self.store, log, epoch, last, environment.probe))
                     return known
             rows, record, begun = await records.record_rows(self.store, log)
-            journal = LocalJournal(clock=environment.clock)
-            journal.take_over(record)
+            journal = LocalJournal(record=record, clock=environment.clock)
             journal.writer = LogWriter(journal, self.store, log, epoch, rows, environment.probe)
             journal.writer.conversations.begun = begun
         except BaseException:

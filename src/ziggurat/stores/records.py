@@ -92,7 +92,5 @@ async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
 async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
     """Return a copy of a run's record; the run may be in progress elsewhere."""
     log = (await known_run(store, run_id)).log
-    journal = LocalJournal(clock=clock)
     _, entries, _ = await record_rows(store, log)
-    journal.take_over(entries)
-    return journal
+    return LocalJournal(record=entries, clock=clock)
