@@ -14,39 +14,30 @@ from ziggurat.core.path import is_beneath, is_tool_call, parent_of
 from ziggurat.core.service import ALTERNATIVES, fact
 from ziggurat.journal.entries import Intent, Result
 from ziggurat.journal.journal import journal_of
+from ziggurat.messages import usage
 from ziggurat.messages.message import ToolResult
 from ziggurat.messages.model import Model, ModelRequest
 from ziggurat.messages.stops import BudgetExceeded
-from ziggurat.messages.usage import (
-    ASSUMED_OUTPUT,
-    TOKENS_AND_REQUESTS,
-    Budget,
-    Price,
-    Usage,
-    as_usage,
-    expected_usage,
-    limits_of,
-)
 
-_NOTHING = Usage()
+_NOTHING = usage.Usage()
 
 
 class _Meter:
     """What is spent of one limit on model calls, and what is reserved for those that run."""
 
-    def __init__(self, kind: str, limit: float, price: Price | None) -> None:
-        count = TOKENS_AND_REQUESTS.get(kind)
+    def __init__(self, kind: str, limit: float, price: usage.Price | None) -> None:
+        count = usage.TOKENS_AND_REQUESTS.get(kind)
         self.kind = kind
         self.limit = limit
-        self.measure = price if count is None else lambda name, usage: count(usage)
+        self.measure = price if count is None else lambda name, used: count(used)
         self.spent: float = 0
         self.reserved: float = 0  # for tries that go on
 
-    def amount(self, name: str, usage: Usage) -> float:
+    def amount(self, name: str, used: usage.Usage) -> float:
         """Return what a call of this usage takes of the limit; the model is `name`, unless the usage names another."""
-        name = usage.model or name
+        name = used.model or name
         assert self.measure is not None  # a limit on costs has a price
-        amount = self.measure(name, usage)
+        amount = self.measure(name, used)
         if amount is None:
             raise errors.ConfigurationError(
                 f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
@@ -67,16 +58,16 @@ class _Meter:
 class Spending:
     """The amounts spent of a budget in one run: recorded calls at the start, then live ones when they end."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: usage.Budget) -> None:
         self.budget = budget
         self.meters: dict[str, _Meter] = {
-            kind: _Meter(kind, limit, budget.price) for kind, limit in limits_of(budget).items()
+            kind: _Meter(kind, limit, budget.price) for kind, limit in usage.limits_of(budget).items()
         }
         self.steps: set[str] = set()
         self.calls: dict[str, set[str]] = {}  # the paths of the calls of each tool
         self.so_far: set[str] = set()  # the paths of those that have ended as far as this process has come
         self.limited: bool = False  # whether a tool call was refused because of the limit on all of them
-        self._longest = ASSUMED_OUTPUT
+        self._longest = usage.ASSUMED_OUTPUT
 
     def recall_refusal(self, recorded: object) -> None:
         """Note that a recorded result, which is used again, is that of a call that the limit on all of them refused."""
@@ -84,18 +75,18 @@ class Spending:
             self.limited = as_type(recorded, ToolResult).text == self._refusal()
 
     def add(self, cost: object, name: str = "", /) -> None:
-        usage = as_usage(cost)
-        if usage is None or usage == _NOTHING:  # nothing was sent
+        used = usage.as_usage(cost)
+        if used is None or used == _NOTHING:  # nothing was sent
             return
-        if usage.input is None or usage.output is None or not usage.requests:  # an embedder has no output
-            usage = replace(usage, input=usage.input or 0, output=usage.output or 0, requests=usage.requests or 1)
-        self._longest = max(self._longest, usage.output or 0)
+        if used.input is None or used.output is None or not used.requests:  # an embedder has no output
+            used = replace(used, input=used.input or 0, output=used.output or 0, requests=used.requests or 1)
+        self._longest = max(self._longest, used.output or 0)
         for meter in self.meters.values():
-            meter.spent += meter.amount(name, usage)
+            meter.spent += meter.amount(name, used)
 
     def admit(self, request: ModelRequest, ctx: Context, name: str = "", models: tuple[str, ...] = ()) -> "Reservation":
         limit = self.budget.steps
-        estimate = expected_usage(request, self._longest)
+        estimate = usage.expected_usage(request, self._longest)
         needs = [max(meter.amount(each, estimate) for each in models or (name,)) for meter in self.meters.values()]
         for meter, need in zip(self.meters.values(), needs, strict=True):
             meter.check(need)
@@ -140,13 +131,15 @@ class Spending:
 class Reservation:
     """What is reserved for one call in each limit: the maximum of each of its tries that go on."""
 
-    def __init__(self, spending: Spending, name: str, estimate: Usage, needs: list[float], step: str = "") -> None:
+    def __init__(
+        self, spending: Spending, name: str, estimate: usage.Usage, needs: list[float], step: str = ""
+    ) -> None:
         self._spending = spending
         self._name = name
         self._needs = needs
         self._step = step  # the path of the step that was counted for the call
         self._tries = 0
-        self.estimate: Usage = estimate
+        self.estimate: usage.Usage = estimate
         self.hold(1)
 
     def check(self) -> None:
@@ -200,11 +193,11 @@ def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:
         spending.calls.setdefault(name, set()).add(path)
 
 
-def budgeted(ctx: Context, budget: Budget) -> Context:
+def budgeted(ctx: Context, budget: usage.Budget) -> Context:
     """Return a context in which all calls below also count against `budget`."""
     price = budget.price
     if price is not None:
-        budget = replace(budget, price=lambda name, usage: call_given(price, ctx, name, usage))
+        budget = replace(budget, price=lambda name, used: call_given(price, ctx, name, used))
     spending, journal = Spending(budget), journal_of(ctx)
     for tried, costs in journal.spent(ctx.path):
         for cost in costs:
