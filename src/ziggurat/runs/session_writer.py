@@ -45,7 +45,7 @@ class SessionWriter:
         self.loaded = loaded
         self.rows = rows
         self.begun = begun
-        self.journal: LocalJournal | None = None
+        self.journal: LocalJournal  # set by `join`, before anything is written
         self.path: str = ""
         self._lease = lease
         self._known = lease.state.of_run(run_id)
@@ -103,8 +103,7 @@ class SessionWriter:
         """Save what waits for people while they are asked in this process, as `close` does for a run that waits."""
         own = [] if self._conversation is not None else [*self.request.messages[self.loaded :]]
         async with self._saving:
-            pending = () if self.journal is None else agent.recorded_items(self.journal)
-            await self._write(self._waiting_entries(self._length, own, pending))
+            await self._write(self._waiting_entries(self._length, own, agent.recorded_items(self.journal)))
 
     async def close(self, run: agent.AgentRun) -> agent.AgentRun:
         """Save the rest of a run, release the session, and return the run with the session's id."""
@@ -143,7 +142,7 @@ class SessionWriter:
     ) -> list[session_log.SessionEntry]:
         """Return the entries to write so that the run's messages from number `start` on are these and what waits."""
         waiting, calls = list[Message](), tuple[str, ...]()
-        if self.journal is not None and pending:
+        if pending:
             waiting = waiting_steps(self.journal, [item.path for item in pending])
             calls = tuple(dict.fromkeys(call.fingerprint() for call in calls_that_wait(self.journal, pending)))
         entries = self._entries(start, [*own, *waiting], calls)
@@ -192,10 +191,7 @@ class SessionWriter:
         ]
 
     def _screened(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        original = tuple(messages)
-        if self.journal is None:
-            return original
-        entry = self.journal.screened(Entered(self.path, "session", agent.AgentRequest(original)))
+        entry = self.journal.screened(Entered(self.path, "session", agent.AgentRequest(tuple(messages))))
         return as_type(entry.request, agent.AgentRequest).messages
 
     def _now(self) -> float:
