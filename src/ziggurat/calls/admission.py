@@ -10,7 +10,7 @@ from ziggurat.core import errors
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import BUDGETS, Context, Key
 from ziggurat.core.failures import call_given
-from ziggurat.core.path import is_beneath, is_tool_call, parent_of
+from ziggurat.core.path import is_beneath, is_question, is_tool_call, parent_of
 from ziggurat.core.service import ALTERNATIVES, fact
 from ziggurat.journal.entries import Intent, Result
 from ziggurat.journal.journal import journal_of
@@ -63,7 +63,7 @@ class Spending:
         self.meters: dict[str, _Meter] = {
             kind: _Meter(kind, limit, budget.price) for kind, limit in usage.limits_of(budget).items()
         }
-        self.steps: set[str] = set()
+        self.steps: set[str] = set()  # the paths of those whose models were called
         self.calls: dict[str, set[str]] = {}  # the paths of the calls of each tool
         self.so_far: set[str] = set()  # the paths of those that have ended as far as this process has come
         self.limited: bool = False  # whether a tool call was refused because of the limit on all of them
@@ -91,10 +91,10 @@ class Spending:
         for meter, need in zip(self.meters.values(), needs, strict=True):
             meter.check(need)
         step = ""
-        if limit is not None and _is_step(ctx.path) and ctx.path not in self.steps:
+        if limit is not None and is_question(ctx.path) and parent_of(ctx.path) not in self.steps:
             if len(self.steps) >= limit:
                 raise errors.LimitExceeded("steps", limit, len(self.steps))
-            step = ctx.path
+            step = parent_of(ctx.path)
             self.steps.add(step)
         return Reservation(self, name, estimate, needs, step)
 
@@ -163,10 +163,6 @@ class Reservation:
             self._spending.steps.discard(self._step)
 
 
-def _is_step(path: str) -> bool:
-    return path.endswith("/model") and parent_of(path).rpartition("/")[2].startswith("step-")
-
-
 ADMISSION: Key[tuple[Spending, ...]] = cast("Key[tuple[Spending, ...]]", BUDGETS)
 """What was spent of all budgets in effect; `BUDGETS` is this key, with the type that lower rooms know."""
 
@@ -202,8 +198,8 @@ def budgeted(ctx: Context, budget: usage.Budget) -> Context:
     for tried, costs in journal.spent(ctx.path):
         for cost in costs:
             spending.add(cost, tried.name)
-            if cost is not tried and _is_step(tried.path):  # its model was called
-                spending.steps.add(tried.path)
+            if cost is not tried and is_question(tried.path):  # its model was called
+                spending.steps.add(parent_of(tried.path))
     for path in journal.paths():
         if not is_tool_call(path) or not is_beneath(path, ctx.path) or (record := journal.find(path)) is None:
             continue
