@@ -1,4 +1,4 @@
-"""Providers: models of hosted services and of this machine, by name or by a function with settings."""
+"""Providers: models of hosted services and of this machine, one function each."""
 
 from typing import TYPE_CHECKING
 
@@ -8,9 +8,23 @@ if TYPE_CHECKING:
     from ziggurat.http.limits import Limits as Limits
     from ziggurat.models.http.providers import (
         anthropic as anthropic,
+        azure as azure,
+        cerebras as cerebras,
+        deepseek as deepseek,
+        fireworks as fireworks,
+        gemini as gemini,
+        groq as groq,
+        llamacpp as llamacpp,
+        lmstudio as lmstudio,
+        mistral as mistral,
+        ollama as ollama,
         openai as openai,
         openai_responses as openai_responses,
+        openrouter as openrouter,
         provider as provider,
+        together as together,
+        vllm as vllm,
+        xai as xai,
     )
     from ziggurat.models.local.catalogue import install as install
     from ziggurat.models.local.templated import local as local

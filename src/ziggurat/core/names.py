@@ -196,7 +196,10 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.providers": {
         "http.limits": "Limits",
-        "models.http.providers": "anthropic openai openai_responses provider",
+        "models.http.providers": (
+            "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai "
+            "openai_responses openrouter provider together vllm xai "
+        ),
         "models.local.catalogue": "install",
         "models.local.templated": "local",
         "models.resolving": "PROVIDERS known_models resolve",
