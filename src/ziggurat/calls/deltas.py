@@ -1,6 +1,5 @@
 """The deltas of a model call on their way to listeners: filtered, and adding up to the reply that is taken."""
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.hooks import HookChain, hooked, misused
@@ -89,12 +88,6 @@ def _differ_in_thoughts(streamed: Message, whole: Message) -> bool:
     return streamed.thinking == whole.thinking and said == meant
 
 
-class _Hook(Struct):
-    """The hook `on_model_delta` of one middleware, as a filter."""
-
-    middleware: Middleware
-
-
 class _Filters:
     """The filters and hooks of a chain for one reply; what passes them is `shown` to listeners."""
 
@@ -102,7 +95,7 @@ class _Filters:
         self.shown = Fold()
         self._path = path
         self._ctx = ctx
-        self._filters: list[DeltaFilter | _Hook] = []
+        self._filters: list[tuple[Middleware, DeltaFilter | None]] = []  # None for its hook `on_model_delta`
         for middleware in chain.middlewares:
             delta_filter = None
             if middleware in chain.hooks["deltas"]:
@@ -111,33 +104,33 @@ class _Filters:
             if delta_filter is not None:
                 if not implements(delta_filter, DeltaFilter):
                     raise misused(middleware, "deltas", delta_filter, ctx)
-                self._filters.append(delta_filter)
+                self._filters.append((middleware, delta_filter))
             if middleware in chain.hooks["on_model_delta"]:
-                self._filters.append(_Hook(middleware))
+                self._filters.append((middleware, None))
 
     async def push(self, delta: PartDelta, start: int = 0) -> None:
         passing = [delta]
-        for each in self._filters[start:]:
-            if isinstance(each, _Hook):
-                passing = [await hooked(each.middleware, "on_model_delta", piece, self._ctx) for piece in passing]
+        for middleware, delta_filter in self._filters[start:]:
+            if delta_filter is None:
+                passing = [await hooked(middleware, "on_model_delta", piece, self._ctx) for piece in passing]
             else:
                 with noting_mistakes():
-                    passing = [out for piece in passing for out in each.push(piece)]
+                    passing = [out for piece in passing for out in delta_filter.push(piece)]
         for piece in passing:
             self.shown.push(piece)
             if self._ctx.listens(Delta):
                 await self._ctx.emit(Delta(self._path, piece))
 
     async def flush(self) -> None:
-        for number, each in enumerate(self._filters, 1):
-            if not isinstance(each, _Hook):
+        for number, (_, delta_filter) in enumerate(self._filters, 1):
+            if delta_filter is not None:
                 with noting_mistakes():
-                    flushed = list(each.flush())
+                    flushed = list(delta_filter.flush())
                 for piece in flushed:
                     await self.push(piece, number)
 
     def reset(self) -> None:
         self.shown.reset()
-        for each in self._filters:
-            if not isinstance(each, _Hook):
-                each.reset()
+        for _, delta_filter in self._filters:
+            if delta_filter is not None:
+                delta_filter.reset()
