@@ -11,8 +11,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import PurePath
-from types import GenericAlias, NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, overload
 
 import msgspec
 from msgspec import Raw as Raw
@@ -20,9 +20,6 @@ from msgspec import Raw as Raw
 from ziggurat.core import errors, failures
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 from ziggurat.core.tasks import without_await
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeForm
 
 T = TypeVar("T")
 
@@ -143,19 +140,25 @@ def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(kind, dec_hook=_read)
 
 
-def decode(data: bytes | str | Raw, kind: "TypeForm[T]") -> T:
+@overload
+def decode(data: bytes | str | Raw, kind: type[T]) -> T: ...
+@overload
+def decode(data: bytes | str | Raw, kind: UnionType) -> Any: ...
+def decode(data: bytes | str | Raw, kind: Any) -> Any:
     """Decode JSON as a value of type `kind`, a class or a union of classes."""
-    form: Any = kind  # type checkers do not know that it has a hash
     try:
-        value: T = _decoder(form).decode(data)
-        return value
+        return _decoder(kind).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError) as error:
         raise JournalCorrupt(f"cannot read a {getattr(kind, '__name__', kind)}: {error}") from error
 
 
-def as_type(value: object, kind: "TypeForm[T]") -> T:
+@overload
+def as_type(value: object, kind: type[T]) -> T: ...
+@overload
+def as_type(value: object, kind: UnionType) -> Any: ...
+def as_type(value: object, kind: Any) -> Any:
     """Return a recorded value as `kind`: decoded if it was read as raw JSON, unchanged if it was kept by reference."""
-    return decode(value, kind) if isinstance(value, Raw) else cast("T", value)
+    return decode(value, kind) if isinstance(value, Raw) else value
 
 
 def canonical(value: object, few_keys: bool = False) -> bytes:

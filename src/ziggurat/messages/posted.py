@@ -1,7 +1,7 @@
 """What is posted to the inbox of a run: events, messages, decisions, and requests to stop."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
@@ -63,7 +63,7 @@ Posted = PostedEvent | PostedSteering | PostedDecisions | PostedWithdrawal
 def read_posted(data: bytes) -> Posted | None:
     """Return the content of an item, None if it is damaged."""
     try:
-        return decode(data, Posted)
+        return cast("Posted", decode(data, Posted))
     except JournalCorrupt:
         return None
 
