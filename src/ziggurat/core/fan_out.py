@@ -66,17 +66,6 @@ class FanOut(Generic[T]):
         """Return the outcome of each call so far, in order; `none` for one that was cancelled or has not ended."""
         return [none if task is None or not task.done() or task.cancelled() else task.result() for task in self._tasks]
 
-    def stop(self, why: str) -> None:
-        if not self._over.done():
-            self._why = why
-            ring(self._over)
-
-    def fail(self, error: BaseException) -> None:
-        """Cancel the calls that still run, and raise an error from `run`."""
-        if not self._over.done():
-            self._error = error
-            ring(self._over)
-
     def add(self, member: Member[T]) -> None:
         """Run one more call; called by a call that has not ended, such as for what follows from it."""
         # A call that was cancelled may still come here before it ends: nothing is started any more.
@@ -101,14 +90,16 @@ class FanOut(Generic[T]):
                 ring(self._over)
 
     def _judge(self, task: "asyncio.Task[T | Suspend]") -> None:
+        if task.cancelled():  # one that cancelled itself has no outcome
+            return
         try:
-            if not task.cancelled():  # one that cancelled itself has no outcome
-                if (error := task.exception()) is not None:
-                    self.fail(error)
-                elif self._enough is not None and (why := self._enough(task.result())):
-                    self.stop(why)
+            self._error = task.exception()
+            if self._error is None and self._enough is not None:
+                self._why = self._enough(task.result())
         except Exception as error:  # noqa: BLE001 - raised by `run`
-            self.fail(error)
+            self._error = error
+        if self._why or self._error is not None:
+            ring(self._over)
 
     def _close(self, task: "asyncio.Task[T | Suspend]") -> None:
         slot = self._open.pop(task)
