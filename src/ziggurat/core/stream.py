@@ -140,14 +140,12 @@ class EventStream(Generic[R]):
         """Cancel the call if it still runs, and wait for it; from now on emitting returns at once."""
         self.close()
         task = self._task
-        if task is None or task.done():
-            if task is not None and not task.cancelled():
-                task.exception()
-            return
+        assert task is not None
+        runs = not task.done()
         try:
             await end_all([task])
         finally:
-            if not task.cancelled() and (failed := task.exception()) is not None:
+            if runs and not task.cancelled() and (failed := task.exception()) is not None:
                 logger.warning("the run failed while its reader left: %r", failed)
 
 
