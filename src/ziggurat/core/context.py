@@ -429,9 +429,6 @@ def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) ->
         name: The first part of the path.
         scope: What the calls below share; `Context.within` adds a value.
         emit: Gets the events; by default nobody does.
-
-    Raises:
-        ConfigurationError: the name is not text.
     """
     return Context(escaped(name), emit, None, scope or Scope())
 
