@@ -127,9 +127,7 @@ class Rewriters:
                 continue
             before = len(run.conversation)
             self._apply(run, rewriting)
-            frame = ctx.scope.get(AGENT_CALL)
-            if frame is not None:
-                frame.conversation = run.conversation
+            ctx.scope[AGENT_CALL].conversation = run.conversation
             if ctx.listens(Compacted):
                 await ctx.emit(
                     Compacted(
