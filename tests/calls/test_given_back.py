@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.samples import rows
-from tests.stores.places import PLACES, Place, new_store
+from tests.samples import pairs, rows
+from tests.stores.places import PLACES, STORES, Place, new_store
+from ziggurat import Agent, AgentRun, Runnable, tool
 from ziggurat.agents import Environment
 from ziggurat.flows import Flow, event, first, flow, gather, quorum, step
-from ziggurat.testing import HandClock
+from ziggurat.layers import fallback, hedge
+from ziggurat.messages import tool_call
+from ziggurat.stores import InMemoryStore
+from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
+from ziggurat.tools import FunctionTool
 
 
 @step
@@ -105,3 +110,109 @@ async def test_a_flow_with_the_name_of_a_group_has_taken_its_events() -> None:
     await order.resume("r", environment=environment)
     await clock.advance(1)
     assert (await order.resume("r", environment=environment)).output == [{"parts": [7]}, "none"]
+
+
+async def _deep(name: str, depth: int = 4) -> str:
+    """Wait for an event that others, which are not as deep, look for first."""
+    return (await gather(_deep(name, depth - 1)))[0] if depth else await event(name, str)
+
+
+async def _recovered(order: Flow[None, Any], clock: HandClock) -> AgentRun[Any]:
+    """Drive a run for as long as it is due, as workers do, and return it."""
+    runs = {}
+    while recovered := (await order.recover(environment=Environment(clock=clock))).runs:
+        runs = recovered
+    return runs["r"]
+
+
+async def test_an_event_is_given_back_once() -> None:
+    async def longer() -> str:
+        await first(event("b", str), event("c", str))
+        return await event("never", str)
+
+    clock = HandClock()
+
+    @flow(name="order", store=InMemoryStore(clock=clock))
+    async def order() -> list[str]:
+        got = await gather(first(event("a", str), longer()), _deep("c"))
+        return [*got, *[await event(name, str, timeout=1, default="none") for name in "bc"]]
+
+    await order.submit(run_id="r")
+    for names in ("", "bc", "a"):
+        for name in names:
+            await order.attach("r").send(name, f"for {name}")
+        await _recovered(order, clock)
+    await clock.advance(1)
+    assert (await _recovered(order, clock)).output == ["for a", "for c", "for b", "none"]
+
+
+class Raced:
+    """A flow with two services in a race, of which the first takes an event, and the second answers."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.clock, self.store = kind, HandClock(), new_store()
+
+    def tool(self, waits: bool) -> FunctionTool:
+        @tool(effect="none")
+        async def look() -> str:
+            """Look."""
+            await self.clock.sleep(2 if waits else 10)
+            if not waits:
+                return "quick"
+            said = await event("go", str)
+            await self.clock.sleep(100)
+            return said
+
+        return look
+
+    def agent(self, waits: bool) -> Agent[str]:
+        return Agent(ScriptedModel(tool_call("look"), always="quick"), name=f"agent{waits}", tools=[self.tool(waits)])
+
+    async def race(self) -> str:
+        if self.kind == "tools":
+            both = hedge(self.tool(True), self.tool(False), delay=1)
+            agent: Runnable[Any] = Agent(ScriptedModel(tool_call("look"), always="quick"), name="desk", tools=[both])
+        else:
+            raced = hedge(self.agent(True), self.agent(False), delay=1)
+            agent = Runnable(fallback(raced, self.agent(False)) if self.kind == "nested" else raced, name="desk")
+        return (await agent.run("Look")).text
+
+    async def late(self) -> str:
+        @step
+        async def rest() -> None:
+            await self.clock.sleep(5)
+
+        await rest()
+        return await event("go", str)
+
+    def order(self, beside: bool) -> Flow[None, list[str]]:
+        @flow(name="order", store=self.store)
+        async def order() -> list[str]:
+            if beside:
+                return list(await gather(self.race(), self.late()))
+            return [await self.race(), await event("go", str)]
+
+        return order
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(
+    ("kind", "beside", "place"), pairs(["agents", "tools", "nested"], [True, False], STORES), indirect=["place"]
+)
+async def test_a_later_wait_gets_the_event_of_an_alternative_that_has_lost(kind: str, beside: bool) -> None:
+    raced = Raced(kind)
+    order, settings = raced.order(beside), Environment(clock=raced.clock)
+    handle = order.start(run_id="r", environment=settings)
+    for seconds in (1, 1, 1):
+        await raced.clock.advance(seconds)
+        await run_until_idle()
+    await handle.send("go", "here")
+    await raced.clock.advance(1)
+    taken = [line for line in (await order.record("r")).splitlines() if b'"Decided"' in line]
+    assert ["alt-1" in str(line) for line in taken] == [True]
+    for seconds in (7, 1, 1, 1):
+        await raced.clock.advance(seconds)
+        await run_until_idle()
+    assert (await handle.result()).output == ["quick", "here"]
+    again: AgentRun[Any] = await order.resume("r", environment=settings)
+    assert (again.output, (await order.replay("r")).output) == (["quick", "here"], ["quick", "here"])

@@ -18,19 +18,22 @@ from ziggurat import (
     Usage,
     layer,
     stack,
+    tool,
 )
 from ziggurat.agents import Environment
 from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.errors import ModelError
-from ziggurat.events import Dropped
+from ziggurat.events import Diverged, Dropped
+from ziggurat.flows import event, flow
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry, timeout
-from ziggurat.messages import Model, ModelRequest, ModelResponse
+from ziggurat.messages import Model, ModelRequest, ModelResponse, tool_call
 from ziggurat.messages.prompts import request_of
 from ziggurat.messages.usage import Tally
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, Pause, ScriptedModel, ScriptedReply, assert_no_leaks
 
 
@@ -153,3 +156,32 @@ def test_a_timeout_within_an_agent_is_one_verdict() -> None:
     later = LocalJournal.load(journal.dump())
     assert asyncio.run(service()(request_of("?"), opened(later, clock))).text == "in time"
     assert len(later.entries) == len(journal.entries)
+
+
+@pytest.mark.parametrize(
+    "first", [[tool_call("look"), [Pause(100.0), "late"]], [tool_call("look"), ModelError("down")]]
+)
+async def test_a_race_in_a_flow_is_replayed_with_what_all_have_cost(first: list[ScriptedReply]) -> None:
+    @tool(effect="none")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    one = Agent(ScriptedModel(*first, name="one"), tools=[look], name="one")
+    other = Agent(ScriptedModel([Pause(10.0), "here"], name="other"), name="other")
+
+    @flow(store=InMemoryStore())
+    async def order() -> str:
+        said = (await Runnable(hedge(one, other, delay=1), name="desk").run("?")).text
+        return f"{said} {await event('go', str)}"
+
+    environment = Environment(clock=HandClock(auto=True))
+    before = await order.run(run_id="r", environment=environment)
+    await order.attach("r").send("go", "on")
+    heard: list[Event] = []
+    after = await order.resume("r", environment=environment, listeners=[heard.append])
+    again = await order.replay("r")
+    assert (after.output, again.output) == ("here on", "here on")
+    assert before.usage == after.usage == again.usage
+    assert before.model_calls == after.model_calls == again.model_calls
+    assert not [each for each in heard if isinstance(each, Diverged)]

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.core import codec
 from ziggurat.core.errors import ZigguratError
 from ziggurat.core.log import logger
-from ziggurat.core.path import upwards
+from ziggurat.core.path import is_alternative, upwards
 from ziggurat.core.tasks import ring
 from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
@@ -61,7 +61,7 @@ class _Events:
         self.sent: list[Sent] = []
         self.first: int = 0
 
-    def untaken(self, numbers: set[int]) -> Iterator[Sent]:
+    def untaken(self, numbers: Container[int]) -> Iterator[Sent]:
         """Yield the events whose numbers are not among those that were taken; more may be taken meanwhile."""
         while self.first < len(self.sent) and self.sent[self.first].number in numbers:
             self.first += 1
@@ -84,7 +84,7 @@ class Inbox:
         self._spoilt: set[str] = set()  # the keys of items that could not be read, or were withdrawn
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
         self._decisions: dict[int, PostedDecisions] = {}  # by the numbers of the items
-        self._taken: set[int] = set()
+        self._taken: dict[int, str] = {}  # the numbers of items, with the path of the wait that has taken each
         self.redirects: set[int] = set()  # the numbers of those that nothing has taken
         self._waiting: set[int] = set()  # the events and messages that were read, and that nothing has taken
         self._takers: dict[str, list[entries.Decided]] = {}  # of what has taken an event, by each path above
@@ -165,25 +165,31 @@ class Inbox:
             elif isinstance(entry, entries.Result) and entry.name == "steering":
                 self._mark_taken(codec.as_type(entry.value, Steer).posted)
             elif isinstance(entry, entries.Decided) and entry.posted:
-                self._mark_taken(entry.posted)
+                self._mark_taken(entry.posted, entry.path)
                 for path in upwards(entry.path):
                     self._takers.setdefault(path, []).append(entry)
-            elif isinstance(entry, entries.Result) and entry.name in GROUPS and entry.path in self._takers:
+            elif isinstance(entry, entries.Result) and entry.path in self._takers:
                 for taker in self._takers.pop(entry.path):
-                    part = taker.path.removeprefix(f"{entry.path}/").partition("/")[0]
-                    # Below a flow that has the name of a group there are no numbers.
-                    if part.isdigit() and int(part) - 1 not in codec.as_type(entry.value, Winners).parts:
+                    if self._taken.get(taker.posted) == taker.path and self._has_lost(taker.path, entry):
                         self._give_back(taker.posted)
         self._entries = len(self.journal.entries)
 
-    def _mark_taken(self, number: int) -> None:
-        self._taken.add(number)
+    def _has_lost(self, path: str, result: entries.Result) -> bool:
+        """Return whether a wait was in a part of a group, or in an alternative, that is not the one that counts."""
+        part = path.removeprefix(f"{result.path}/").partition("/")[0]
+        if result.name in GROUPS and part.isdigit():  # below a flow that has the name of a group there are no numbers
+            return int(part) - 1 not in codec.as_type(result.value, Winners).parts
+        record = self.journal.find(f"{result.path}/{part}")
+        return is_alternative(part) and (record is None or record.result is None)
+
+    def _mark_taken(self, number: int, path: str = "") -> None:
+        self._taken[number] = path
         self._waiting.discard(number)
         self.redirects.discard(number)
 
     def _give_back(self, number: int) -> None:
-        """Leave an event to later waits: the part of a group that has taken it was not the one that counts."""
-        self._taken.discard(number)
+        """Leave an event to later waits: what has taken it was not the part, or alternative, that counts."""
+        self._taken.pop(number, None)
         self._waiting.add(number)
         for events in self._events.values():
             events.first = min(events.first, bisect_left(events.sent, number, key=lambda sent: sent.number))
@@ -199,7 +205,7 @@ class Inbox:
         return [each for each in items if each.number not in self._taken]
 
     def take(self, sent: Sent, path: str) -> None:
-        self._mark_taken(sent.number)
+        self._mark_taken(sent.number, path)
         self._looked.pop(path, None)
         self._note()
 

@@ -158,6 +158,7 @@ async def _decided_meanwhile(
                         await asyncio.wait((still, news), return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     alarm.cancel()
+    inbox.find_taken()  # what is given back by alternatives that have lost makes the run due at once
     return None
 
 

@@ -62,6 +62,11 @@ def is_question(path: str) -> bool:
     return is_model_call(name) and above.rpartition("/")[2].startswith("step-")
 
 
+def is_alternative(path: str) -> bool:
+    """Return whether `path` is that of one of a combinator's alternatives: ``.../alt-1``."""
+    return path.rpartition("/")[2].startswith("alt-")
+
+
 def step_of(path: str, agent: str | None = None) -> tuple[str, int, str]:
     """Return the agent of a call made in a step, the number of the step, and what follows."""
     if agent is None:

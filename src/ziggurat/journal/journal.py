@@ -297,6 +297,12 @@ class LocalJournal(RunRecord):
                 if isinstance(tried, entries.Failure) and not count_only:
                     record.cursor = max(record.cursor, record.number(tried))
 
+    def pass_over(self, ctx: Context, /) -> None:
+        """Use what is on record of an alternative that was not the one that won, and of the calls below it."""
+        if (record := self.find(ctx.path)) is not None:
+            self._count_recorded(ctx, record, record.answer())
+        self.skip(ctx)
+
     def _count_recorded(self, ctx: Context, record: entries.Record, tried: entries.Tried | None = None) -> None:
         """Count what a call has cost before: its tries that were withdrawn, and one that is used; each once."""
         # What a try has cost was spent, although its call was made again.

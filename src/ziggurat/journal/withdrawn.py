@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from ziggurat.core.codec import as_type
-from ziggurat.core.path import name_at, parent_of
+from ziggurat.core.path import is_alternative, name_at, parent_of
 from ziggurat.journal.entries import Ended, Entered, Failure, Intent, JournalEntry, Pending, Record, Result
 
 
@@ -60,18 +60,13 @@ def withdraw_failures(entries: Sequence[JournalEntry], records: Mapping[str, Rec
         if not parent_of(path):
             records[path].withdraw()  # the agent's own, such as a run that stopped at a budget: it goes on now
     failed = {path: record for path, record in records.items() if record.outcomes and record.result is None}
-    decided = {parent_of(path) for path in answered if _is_alternative(path)}
+    decided = {parent_of(path) for path in answered if is_alternative(path)}
     handled = _handled_failures(entries) if failed else set()
     for path, record in failed.items():
         if id(record.outcomes[-1]) in handled:
             continue
         at = path
-        while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
+        while at and parent_of(at) not in answered and not (is_alternative(at) and parent_of(at) in decided):
             at = parent_of(at)
         if not at:
             record.withdraw()  # with a result before the failure, if its run failed because of it
-
-
-def _is_alternative(path: str) -> bool:
-    """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
-    return path.rpartition("/")[2].startswith("alt-")

@@ -105,6 +105,8 @@ class _Hedge(Combinator[Q, R]):
         places = [ctx.under(f"alt-{number + 1}") for number in range(len(self.alternatives))]
         recorded = _recorded_winner(places, ctx)
         if recorded is not None:
+            for place in (place for place in places if place is not places[recorded]):
+                ctx.scope[JOURNAL].pass_over(place)
             return await self.ask(recorded, request, places[recorded])
         race = _Race(self, request, ctx, places)
         try:
