@@ -18,7 +18,7 @@ from tests.serve.proxies import PROXIES, TlsProxy
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from ziggurat import Agent, Message, Runnable, ToolCall, tool
-from ziggurat.flows import ask, continue_as_new, flow
+from ziggurat.flows import ask, continue_as_new, first, flow, step
 from ziggurat.memory import Remembering, everything_said
 from ziggurat.messages import tool_call
 from ziggurat.models import FunctionModel
@@ -88,11 +88,20 @@ class World:
                 await continue_as_new("twice")
             return text
 
+        @step
+        async def work() -> str:
+            await self.gate.wait()
+            return "worked"
+
+        @flow
+        async def beside(text: str) -> str:
+            return await first(ask(f"Stop {text}?"), work())
+
         desk = Agent(FunctionModel(answer), name="desk", tools=[pay], middleware=[remembering])
         story: ScriptedReply = ["Once upon ", self.gate, "a time."]
         teller = Agent(ScriptedModel(story, "The end.", per_run=True), name="teller")
         broken = Agent(ScriptedModel(story, per_run=True), name="broken")  # has no reply to a message
-        agents: list[Runnable[Any]] = [desk, teller, book, enquire, broken, twice]
+        agents: list[Runnable[Any]] = [desk, teller, book, enquire, broken, twice, beside]
         return app(agents, token=TOKEN, proxies=["127.0.0.1"], store=f"sqlite:///{self.folder / 'runs.db'}")
 
 
@@ -206,6 +215,26 @@ def test_a_run_that_continues_as_new_links_to_the_next(open_page: Page) -> None:
     run_id = _start(page, "twice", "once")
     page.get_by_role("link", name=f"{run_id}~2").click()
     expect(page.get_by_label("Output")).to_have_text("twice")
+
+
+@long
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_question_beside_work_is_answered_while_it_works(
+    answered: bool, open_page: Page, world: World, real_server: RealServer
+) -> None:
+    page = open_page
+    run_id = _start(page, "beside", "the work")
+    question = page.get_by_role("article", name="Question").filter(has_text="Stop the work?")
+    expect(question).to_be_visible()
+    assert real_server.get(f"/runs/{run_id}")["status"] == "running"
+    if answered:
+        question.get_by_role("button", name="Answer …").click()
+        question.get_by_label("Answer").fill("yes")
+        question.get_by_role("button", name="Answer", exact=True).click()
+    else:
+        real_server.loop.call_soon_threadsafe(world.gate.set)
+    expect(page.get_by_label("Output")).to_have_text("yes" if answered else "worked")
+    expect(question).to_have_count(0)
 
 
 @long

@@ -55,7 +55,8 @@ async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
 
     Args:
         parts: Started in this order.
-        limit: How many run at the same time; None for all.
+        limit: How many run at the same time; None for all. A part that waits leaves its place to another one, and needs
+            one again to go on.
 
     Raises:
         Exception: the error of the part that failed first; the other parts were cancelled and have ended.
