@@ -14,6 +14,7 @@ from ziggurat.agents import Answer, Decision, Environment, PendingItem, RunHandl
 from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages import stops, tool_call
+from ziggurat.runtime import Child, Supervisor
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
 
@@ -156,6 +157,31 @@ async def test_a_wait_beside_work_goes_on_after_a_crash(kind: str, place: str, t
         await beside.is_waiting(order, 2)
         await beside.end_wait(order)
         assert ((await again).output, beside.ended) == ("yes", ["cancelled", "cancelled"])
+
+
+@pytest.mark.parametrize(("kind", "group", "place"), pairs(KINDS, [first, gather], ["memory", "sqlite"]))
+async def test_a_wait_beside_work_goes_on_after_its_worker_is_restarted(
+    kind: str, group: Any, place: str, tmp_path: Path
+) -> None:
+    async with stores(place, tmp_path, 2) as [store, other]:
+        beside = Beside(kind)
+        order = beside.flow(other, group)
+
+        async def work() -> None:
+            await beside.flow(store, group).worker(grace=0.0, environment=beside.settings).run()
+
+        await order.submit(run_id="r")
+        async with Supervisor([Child("worker", work)]) as supervisor:
+            await beside.is_waiting(order)
+            await supervisor.restart("worker")
+            await beside.is_waiting(order, 2)
+            await beside.end_wait(order)
+            if group is gather:
+                await beside.went_on.wait()
+                beside.ends.set()
+            run = await order.attach("r").result()
+            assert run.output == ("yes" if group is first else ["yes", "worked"])
+            assert beside.ended == ["cancelled"] * (2 if group is first else 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
