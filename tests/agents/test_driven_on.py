@@ -205,7 +205,11 @@ async def test_it_goes_on_at_the_time_on_record_whoever_recorded_it(
 async def test_it_goes_on_where_another_process_has_driven_the_run_on(
     kind: str, next_wait: str, chained: bool, tmp_path: Path
 ) -> None:
-    waits = {"question": lambda: ask("Go on?"), "event": lambda: event("go"), "timer": lambda: sleep(days=1)}
+    waits: dict[str, Any] = {
+        "question": lambda: ask("Go on?"),
+        "event": lambda: event("go"),
+        "timer": lambda: sleep(days=1),
+    }
 
     def order(store: Store) -> Flow[bool, str]:
         @flow(name="order", store=store)

@@ -1,7 +1,7 @@
 """A wait beside a step that works is shown by a server, and decided on and ended there, while the step works."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,7 +45,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def served(body: Callable[[Callable[[], Awaitable[str]]], Awaitable[Any]]) -> AsyncIterator[Desk]:
+async def served(body: Callable[[Callable[[], Coroutine[Any, Any, str]]], Awaitable[Any]]) -> AsyncIterator[Desk]:
     clock, ends, begun = HandClock(), asyncio.Event(), asyncio.Event()
 
     @step
