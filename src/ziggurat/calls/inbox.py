@@ -19,19 +19,11 @@ from ziggurat.core.tasks import ring
 from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import InboxItem
+from ziggurat.messages import posted
 from ziggurat.messages.agent import Decision, decision_of
 from ziggurat.messages.conversation import Steer
-from ziggurat.messages.posted import (
-    Inboxes,
-    PostedDecisions,
-    PostedEvent,
-    PostedMessages,
-    PostedSteering,
-    PostedWithdrawal,
-    read_posted,
-)
 
-Receive = Callable[[int, PostedSteering, int], bool]
+Receive = Callable[[int, posted.PostedSteering, int], bool]
 """Cancels or steers the run as an item with this number asks for, unless it has ended since, with the entry of the last
 number; returns whether it waits for the run to take it."""
 
@@ -73,8 +65,10 @@ class _Events:
 class Inbox:
     """What others have posted to a run."""
 
-    def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive | None = None) -> None:
-        self.runs: Inboxes = inboxes
+    def __init__(
+        self, inboxes: posted.Inboxes, run_id: str, journal: LocalJournal, receive: Receive | None = None
+    ) -> None:
+        self.runs: posted.Inboxes = inboxes
         self._run_id = run_id
         self.journal: LocalJournal = journal
         self._receive = receive  # None for those that are only read, or cannot be steered
@@ -83,7 +77,7 @@ class Inbox:
         self._own: dict[int, str] = {}  # the keys of the decisions that were posted here
         self._spoilt: set[str] = set()  # the keys of items that could not be read, or were withdrawn
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
-        self._decisions: dict[int, PostedDecisions] = {}  # by the numbers of the items
+        self._decisions: dict[int, posted.PostedDecisions] = {}  # by the numbers of the items
         self._taken: dict[int, str] = {}  # the numbers of items, with the path of the wait that has taken each
         self.redirects: set[int] = set()  # the numbers of those that nothing has taken
         self._waiting: set[int] = set()  # the events and messages that were read, and that nothing has taken
@@ -121,7 +115,7 @@ class Inbox:
                 ring(waiting)
 
     def _sort(self, item: InboxItem) -> None:
-        content = read_posted(item.data)
+        content = posted.read_posted(item.data)
         if content is None or item.key in self._keys:  # of which a store keeps one
             why = "it was not signed with the key of the journal, or is damaged" if content is None else "it is a copy"
             logger.error("what was posted to %s as number %d is passed over: %s", self._run_id, item.number, why)
@@ -130,21 +124,21 @@ class Inbox:
             return
         self._keys[item.key] = item.number
         waits = item.number not in self._taken
-        if isinstance(content, PostedEvent):
+        if isinstance(content, posted.PostedEvent):
             self._events[content.name].sent.append(Sent(item.number, content.value, content.at))
             self._wake(content.name)
-        elif isinstance(content, PostedDecisions):
+        elif isinstance(content, posted.PostedDecisions):
             if waits:  # otherwise it was used, and a call that waits once more needs another one
                 self._decisions[item.number] = content
                 for item_id in content.decisions:
                     self._wake(item_id)
             waits = False
-        elif isinstance(content, PostedWithdrawal):
+        elif isinstance(content, posted.PostedWithdrawal):
             self._decisions.pop(self._keys.get(content.key, 0), None)
             self._spoilt.add(content.key)
             waits = False
         else:
-            if waits and isinstance(content, PostedMessages) and content.verb == "redirect":
+            if waits and isinstance(content, posted.PostedMessages) and content.verb == "redirect":
                 self.redirects.add(item.number)
             waits = waits and self._receive is not None and self._receive(item.number, content, self._end)
         if waits:
@@ -218,14 +212,14 @@ class Inbox:
         """
         await self.read()
         held, self._decisions = self._decisions, {}
-        for number, posted in held.items():
+        for number, content in held.items():
             try:
-                for entry in decision_entries(self.journal, posted.decisions, posted.at or now, agent, in_time=True):
+                for entry in decision_entries(self.journal, content.decisions, content.at or now, agent, in_time=True):
                     self.journal.append(replace(entry, posted=number), hold=True)
             except ZigguratError as error:  # it fitted when it was sent
                 [key] = (key for key, each in self._keys.items() if each == number)
                 self._spoilt.add(key)
-                if not in_time and self.journal.index.waits_of(posted.decisions):
+                if not in_time and self.journal.index.waits_of(content.decisions):
                     self._own[number] = key  # whoever drives the run withdraws them, so that the call is known to wait
                 logger.warning("the decisions that were posted as number %d are not used: %s", number, error)
         self._note()
@@ -245,17 +239,17 @@ class Inbox:
     async def take_decision(self, item_id: str) -> tuple[Decision, int] | None:
         """Return the first decision that was posted on an item that waits, and the number with which it was."""
         await self.read()
-        for number, posted in self._decisions.items():
-            if item_id in posted.decisions:
+        for number, content in self._decisions.items():
+            if item_id in content.decisions:
                 del self._decisions[number]
                 self._note()
-                return posted.decisions[item_id], number
+                return content.decisions[item_id], number
         return None
 
     async def decided(self) -> set[str]:
         """Return the ids of what decisions were posted on that nothing has used."""
         await self.read()
-        return {item_id for posted in self._decisions.values() for item_id in posted.decisions}
+        return {item_id for content in self._decisions.values() for item_id in content.decisions}
 
     async def post_decision(self, item_id: str, decision: Decision, at: float = 0.0) -> tuple[Decision, int]:
         """Post a decision on an item that waits, and return the one that stands, with its number."""
@@ -263,7 +257,7 @@ class Inbox:
         # although it was accepted.
         (number,) = self.journal.index.waits_of((item_id,))
         key = f"decide {number} {item_id}"  # of several on one wait, the first is kept
-        content = PostedDecisions({item_id: decision}, at)
+        content = posted.PostedDecisions({item_id: decision}, at)
         new = await self.runs.put_item(self._run_id, key, codec.encode(content))
         while (stands := await self.take_decision(item_id)) is None and key in self._spoilt:
             key += "+"  # the place where everybody looks next
@@ -279,7 +273,7 @@ class Inbox:
                 self._own.pop(entry.posted, None)
         while self._own:
             _, key = self._own.popitem()
-            await self.runs.put_item(self._run_id, f"withdraw {key}", codec.encode(PostedWithdrawal(key)))
+            await self.runs.put_item(self._run_id, f"withdraw {key}", codec.encode(posted.PostedWithdrawal(key)))
 
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""
