@@ -132,10 +132,10 @@ def _agent(made: options.AgentOptions) -> tuple[str, list[str], str]:
     imports = [
         "from ziggurat import Agent",
         "from ziggurat.cli.load import load_tool",
-        "from ziggurat.models.replay import ReplayModel",
+        "from ziggurat.testing import ReplayModel",
     ]
     if made.memory is not None:  # recalled memories are on record, but the tools must be offered to the model again
-        imports.append("from ziggurat.agents.memory import memory_tools")
+        imports.append("from ziggurat.memory import memory_tools")
         loaded.append(f"*memory_tools(){'[:1]' if only_remembers(made.model or 'demo') else ''}")
     arguments.append(f"tools=[{', '.join(loaded)}]")
     for name, value in (("instructions", made.instructions), ("timeout", made.timeout)):
