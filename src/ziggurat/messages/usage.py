@@ -87,8 +87,11 @@ _NOTHING = Usage()
 
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
-    columns = [[figure for figure in map(attrgetter(name), usages) if figure is not None] for name in _FIGURES]
-    read, written, cached, stored, reasoning, requests = (min(sum(each), _MOST) if each else None for each in columns)
+    sums: list[int | None] = []
+    for name in _FIGURES:
+        known = [figure for figure in map(attrgetter(name), usages) if figure is not None]
+        sums.append(min(sum(known), _MOST) if known else None)
+    read, written, cached, stored, reasoning, requests = sums
     estimated = any(map(attrgetter("estimated"), usages))
     return Usage(read, written, cached, stored, reasoning, requests or 0, estimated=estimated)
 
