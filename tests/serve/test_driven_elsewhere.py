@@ -87,6 +87,38 @@ async def test_a_run_that_another_process_has_driven_on_goes_on_here(driven: int
         assert server.application.agents.failures == {}
 
 
+@pytest.mark.parametrize("ended", ["done", "cancelled", "failed"])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_whoever_waits_for_a_run_that_another_process_ends_gets_its_end(stream: bool, ended: str) -> None:
+    clock, later, here = HandClock(), HandClock(), InMemoryStore()
+    await later.advance(3600)
+
+    def night(store: Store | None = None) -> Flow[Heard, str]:
+        @flow(name="watch", store=store)
+        async def watch(heard: Heard) -> str:
+            """Sleep an hour."""
+            await sleep(hours=1)
+            if ended == "failed":
+                raise ValueError("the night is over")
+            return "slept well"
+
+        return watch
+
+    async with serving(served(clock, here, night())) as server:
+        body = {"model": "watch", "stream": stream, "messages": [{"role": "user", "content": "{}"}]}
+        headers = {"Idempotency-Key": "r-1"}
+        asking = asyncio.ensure_future(server.client.post("/v1/chat/completions", json=body, headers=headers))
+        run = await waiting_run(server.application, clock)
+        other = night(InMemoryStore(shared=here))
+        if ended == "cancelled":
+            assert await other.attach(run.id).cancel()
+        await other.resume(run.id, environment=Environment(clock=later))
+        reply = await asking
+        assert reply.status_code == {"done": 200, "cancelled": 409, "failed": 500}[ended]
+        assert ("slept well" in reply.text, "error" in reply.text) == (ended == "done", ended != "done")
+        assert server.application.agents.failures == {}
+
+
 @pytest.mark.parametrize("decided", [True, False])
 async def test_a_question_of_a_run_that_another_process_has_driven_on_expires_here(decided: bool) -> None:
     clock, later, here = HandClock(), HandClock(), InMemoryStore()
