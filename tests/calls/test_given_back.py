@@ -1,6 +1,6 @@
 """Parts of a group whose results are not used leave their events in the inbox, for later waits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,11 +9,11 @@ from tests.samples import pairs, rows
 from tests.stores.places import PLACES, STORES, Place, new_store
 from ziggurat import Agent, AgentRun, Runnable, tool
 from ziggurat.agents import Environment
-from ziggurat.flows import Flow, event, first, flow, gather, quorum, step
+from ziggurat.flows import Flow, ask, event, first, flow, gather, quorum, sleep, step
 from ziggurat.layers import fallback, hedge
-from ziggurat.messages import tool_call
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
+from ziggurat.testing import HandClock, Pause, ScriptedModel, run_until_idle
 from ziggurat.tools import FunctionTool
 
 
@@ -216,3 +216,21 @@ async def test_a_later_wait_gets_the_event_of_an_alternative_that_has_lost(kind:
     assert (await handle.result()).output == ["quick", "here"]
     again: AgentRun[Any] = await order.resume("r", environment=settings)
     assert (again.output, (await order.replay("r")).output) == (["quick", "here"], ["quick", "here"])
+
+
+@pytest.mark.parametrize("wait", [lambda: ask("Sure?"), lambda: event("sure"), lambda: sleep(days=1)])
+async def test_an_alternative_that_waits_loses_against_one_that_answers(wait: Callable[[], Any]) -> None:
+    clock = HandClock(auto=True)
+
+    @tool(effect="none")
+    async def waits() -> str:
+        """Wait."""
+        await clock.sleep(2)
+        return str(await wait())
+
+    one = Agent(ScriptedModel(tool_call("waits"), always="waited"), name="one", tools=[waits])
+    other = Agent(ScriptedModel([Pause(10.0), "here"]), name="other")
+    desk = Runnable(hedge(one, other, delay=1), name="desk", store=InMemoryStore())
+    run = await desk.run("?", environment=Environment(clock=clock))
+    assert (run.stop, run.text, run.pending) == (stops.Completed(), "here", ())
+    assert await desk.pending() == {}

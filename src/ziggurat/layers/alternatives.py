@@ -177,7 +177,9 @@ class _Race(Generic[Q, R]):
             while self.running and not alarm.done():
                 waited: set[asyncio.Future[Any]] = {alarm, *self.running}
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-                for task in [each for each in self.running if each.done()]:
+                done = [each for each in self.running if each.done()]
+                # An answer first: when the last one that works has it, those that wait are suspended in the same turn.
+                for task in sorted(done, key=lambda each: each.exception() is not None):
                     error = task.exception()  # raises if the alternative cancelled itself
                     if error is None:
                         return task
