@@ -117,6 +117,8 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: stack(shout, wrong(lambda service, seconds: None)), "'seconds'"),
     (lambda: stack(shout, wrong(print)), "print returned None"),
     (lambda: stack(shout, wrong(type)), "type returned function"),
+    (lambda: stack(shout, wrong(lambda service: shout("a", root()))), "returned <coroutine object shout"),
+    (lambda: stack(wrong(asyncio), same()), "got <module 'asyncio'"),
     *[(partial(stack, shout, wrong(each)), "layers after") for each in (shout, stack(shout, same()), 3, None)],
     *[(partial(tagged(tag="a"), wrong(each)), "tagged") for each in (None, 3, tagged(tag="b"))],
 ]

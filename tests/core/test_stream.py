@@ -351,6 +351,12 @@ async def test_a_stream_that_is_read_without_its_block_says_so() -> None:
         await stream
     with pytest.raises(ConfigurationError, match="async with"), stream:
         pass
+    with pytest.raises(ConfigurationError, match="async with"):
+        await stream.__aexit__(None, None, None)
+    async with stream as events:
+        with pytest.raises(ConfigurationError, match="async with"):
+            await stream.__aenter__()
+        assert numbers([event async for event in events]) == [0]
 
 
 @pytest.mark.parametrize(("buffer", "leave_at"), [(1, 0), (2, 1), (1, 7), (1, None), (64, None)])

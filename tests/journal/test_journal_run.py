@@ -1,4 +1,6 @@
 import asyncio
+import threading
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -47,6 +49,32 @@ def test_readers_get_everything_without_gaps_whenever_they_come(script: list[str
             assert await reader == whole[start:]
 
     asyncio.run(main())
+
+
+async def test_a_reader_in_another_thread_is_woken_once_for_an_entry_also_if_it_waits_again_at_once() -> None:
+    journal, waits, woken = LocalJournal(), threading.Semaphore(0), list[int]()
+
+    async def reading() -> None:
+        loop: Any = asyncio.get_running_loop()
+        ring = loop.call_soon_threadsafe
+
+        def ring_and_let_it_wait_again(*call: Any) -> None:
+            ring(*call)
+            waits.acquire(timeout=10.0)
+
+        loop.call_soon_threadsafe = ring_and_let_it_wait_again
+        for _ in range(2):
+            await journal.changed(lambda: bool(waits.release()))  # asked for news when it waits
+            woken.append(len(journal.entries))
+        waits.release()
+
+    reader = asyncio.create_task(asyncio.to_thread(asyncio.run, reading()))
+    await asyncio.to_thread(waits.acquire)
+    journal.append(Opened("", "r", 1, 0.0))
+    assert woken == [1]
+    journal.append(Ended("", "Completed"))
+    await reader
+    assert woken == [1, 2]
 
 
 async def test_a_reader_that_leaves_holds_up_nobody() -> None:

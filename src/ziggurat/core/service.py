@@ -255,7 +255,8 @@ class _Configured:
 
 def shown(value: object) -> str:
     """Return the name of a function or a class; other values as Python shows them."""
-    return str(getattr(value, "__name__", None) or repr(value))
+    name = getattr(value, "__name__", None) if callable(value) else None  # a coroutine has the name of its function
+    return str(name or repr(value))
 
 
 _Body = Callable[Concatenate[Q, Context, Service[Q, R], P], Awaitable[R]]

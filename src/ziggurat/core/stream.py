@@ -138,9 +138,10 @@ class EventStream(Generic[R]):
 
     async def _leave(self) -> None:
         """Cancel the call if it still runs, and wait for it; from now on emitting returns at once."""
-        self.close()
         task = self._task
-        assert task is not None
+        if task is None:
+            raise ConfigurationError(_MISUSED)  # its block was never entered
+        self.close()
         runs = not task.done()
         try:
             await end_all([task])

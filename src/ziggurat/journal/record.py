@@ -232,5 +232,5 @@ class RunRecord:
             await waiting
 
     def wake(self) -> None:
-        while self._readers:
+        for _ in range(len(self._readers)):  # a reader of another thread may wait again meanwhile
             ring(self._readers.pop(0))
