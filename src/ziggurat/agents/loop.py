@@ -69,7 +69,7 @@ class LoopRun:
             self.rewriters = rewriters(ctx)
         self.instructions: str | None = instructions
         self.nudges: list[Advice] | None = None
-        self.found: tuple[str, ...] = ()  # tools that the model has searched for
+        self.found: frozenset[str] = frozenset()  # tools that the model has searched for
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = None if self.tally.depth else scope.get(SESSION_WRITER)
@@ -92,7 +92,7 @@ class LoopRun:
         self.loop.check_given(self.ctx)
         if self.loop.hidden:
             for message in self.conversation.log:
-                self.found += found_in(message.tool_results)
+                self.found |= found_in(message.tool_results)
         if callable(self.loop.instructions):
             self.instructions = await self._call_instructions(self.loop.instructions)
         return self.loop
@@ -114,7 +114,7 @@ class LoopRun:
             count_retries = count_retries or result.error is not None
         self.results, self.complete = results, len(log)
         if self.loop.hidden:
-            self.found += found_in(results)
+            self.found |= found_in(results)
         if count_retries:
             for result in results:
                 self._count_retry(result)

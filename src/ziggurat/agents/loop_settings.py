@@ -83,10 +83,10 @@ def lending(ctx: Context, box: Toolbox, at: Context, stop: Policy = _NEVER) -> C
     return at.within(EXTRA_TOOLS, ExtraTools(ctx.scope[AGENT_CALL].depth + 1, box, stop))
 
 
-def found_in(results: Iterable[ToolResult]) -> tuple[str, ...]:
+def found_in(results: Iterable[ToolResult]) -> set[str]:
     found = [each.value() for each in results if each.name == SEARCH_TOOLS and each.error is None]
     tools = [tool for each in found if isinstance(each, list) for tool in each if isinstance(tool, dict)]
-    return tuple([str(tool.get("name")) for tool in tools])
+    return {str(tool.get("name")) for tool in tools}
 
 
 _MISSPELT = 0.7

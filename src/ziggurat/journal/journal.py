@@ -78,7 +78,7 @@ class LocalJournal(RunRecord):
         self.strict: bool = strict or mode == "replay"
         self.mismatch: errors.JournalMismatch | None = None  # of code that does not fit the record
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
-        self._given: tuple[str, ...] = ()  # the ids of what was decided when it was opened
+        self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
         self._errors: dict[int, tuple[BaseException, str, entries.Failure | None]] = {}  # where; of which entry
         if record is not None:
             self.take_over(record)
@@ -346,8 +346,8 @@ class LocalJournal(RunRecord):
         if self.mode != "replay":
             withdraw_failures(self.entries, self._calls)
         self.watch: Stopwatch = Stopwatch(self.watch.clock, earlier=self._earlier)
+        self._given = self._given.union(entry.id for entry in decided)
         for entry in decided:
-            self._given += (entry.id,)
             self.append(entry, hold=True)
         self.append(entries.Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone), hold=True)
         self._begun = len(self.entries)
