@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import Struct
 
+from tests.agents.support import turns
 from tests.samples import pairs
 from ziggurat import ConfigurationError, Context, Event, Service, stack, tool
 from ziggurat.core import CLOCK, root
@@ -175,6 +176,31 @@ async def test_a_suspension_passes_and_ends_the_others() -> None:
         with pytest.raises(Suspend):
             await hedge(a, b, delay=1)("q", calling(HandClock(auto=True)))
     assert a.cancelled == 1
+
+
+@pytest.mark.parametrize("outcome", [asyncio.CancelledError(), Suspend(()), ModelError("down")], ids=repr)
+@pytest.mark.parametrize("answers_first", [True, False])
+async def test_an_answer_counts_whatever_another_one_does_in_the_same_turn(
+    outcome: BaseException, answers_first: bool
+) -> None:
+    both = asyncio.Event()
+
+    async def answering(request: str, ctx: Context) -> str:
+        await both.wait()
+        return "answer"
+
+    async def failing(request: str, ctx: Context) -> str:
+        await both.wait()
+        raise outcome
+
+    parts = (answering, failing) if answers_first else (failing, answering)
+    clock = HandClock()
+    race = asyncio.create_task(hedge(*parts, delay=1)("q", calling(clock)))
+    await turns(10)
+    await clock.advance(1)
+    await turns(10)
+    both.set()
+    assert await race == "answer"
 
 
 def test_a_race_that_was_decided_is_not_run_again() -> None:

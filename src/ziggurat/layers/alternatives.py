@@ -179,7 +179,7 @@ class _Race(Generic[Q, R]):
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 done = [each for each in self.running if each.done()]
                 # An answer first: when the last one that works has it, those that wait are suspended in the same turn.
-                for task in sorted(done, key=lambda each: each.exception() is not None):
+                for task in sorted(done, key=lambda each: each.cancelled() or each.exception() is not None):
                     error = task.exception()  # raises if the alternative cancelled itself
                     if error is None:
                         return task
