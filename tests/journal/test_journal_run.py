@@ -62,9 +62,13 @@ async def test_a_reader_in_another_thread_is_woken_once_for_an_entry_also_if_it_
             ring(*call)
             waits.acquire(timeout=10.0)
 
+        def no_news() -> bool:  # asked when it waits
+            waits.release()
+            return False
+
         loop.call_soon_threadsafe = ring_and_let_it_wait_again
         for _ in range(2):
-            await journal.changed(lambda: bool(waits.release()))  # asked for news when it waits
+            await journal.changed(no_news)
             woken.append(len(journal.entries))
         waits.release()
 
