@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import nullcontext, suppress
 
 import pytest
 from redis.asyncio import Redis
@@ -66,6 +67,25 @@ async def test_a_block_that_ends_together_with_its_term_is_not_cancelled_later(c
             term.check()
     for _ in range(12):
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("checks", [True, False])
+async def test_a_block_that_drops_the_cancellation_of_its_term_can_lead_again(
+    client: Redis, other: Redis, checks: bool
+) -> None:
+    """The client of Redis drops some on Python 3.11, in `wait_for`."""
+    task = asyncio.current_task()
+    assert task is not None
+    with pytest.raises(LeaseLost) if checks else nullcontext():
+        async with RedisLeader(client, "office", ttl=0.1).lead() as term:
+            await other.flushdb()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            if checks:
+                term.check()
+    assert task.cancelling() == 0
+    async with asyncio.timeout(5), RedisLeader(client, "office", ttl=60).lead() as term:
+        term.check()
 
 
 async def test_a_block_that_fails_resigns(client: Redis, other: Redis) -> None:

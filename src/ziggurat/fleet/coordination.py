@@ -143,11 +143,13 @@ class RedisLeader:
         try:
             yield term
         except asyncio.CancelledError:
-            if lost and body.uncancel() == 0:
+            if lost and body.cancelling() == 1:
                 raise LeaseLost(f"the term {term.number} was lost: Redis did not renew it") from None
             raise
         finally:
             inside = False  # a callback that is due already cannot be removed
+            if lost:  # also if the block has dropped its cancellation, or the next term would end for it
+                body.uncancel()
             renewing.cancel()
             await self._resign(term, token)
 
