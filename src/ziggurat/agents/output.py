@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Union
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core import codec
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.service import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
@@ -132,7 +133,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
             return None
         kind = msgspec.defstruct("Answer", [("value", self.kind)]) if self.wrapped else self.kind
         try:
-            msgspec.json.decode(body, type=kind, strict=False, dec_hook=read_back)
+            codec.decoder(kind, strict=False, dec_hook=read_back).decode(body)
         except (ValueError, RecursionError) as error:
             return str(error)
         return None

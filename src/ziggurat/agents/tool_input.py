@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core import codec
 from ziggurat.core.codec import canonical, encode
 from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
@@ -40,7 +41,7 @@ class _Text(Struct, forbid_unknown_fields=True):
     input: str
 
 
-_text_decoder = msgspec.json.Decoder(_Text)
+_text_decoder = codec.decoder(_Text)
 
 
 def input_of(kind: Any, name: str) -> ToolInput:

@@ -6,7 +6,6 @@ import os
 import sys
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from ziggurat.cli import store as stores, terminal
 from ziggurat.cli.load import load_agent, load_servers, load_tool
 from ziggurat.cli.memories import memory_of
 from ziggurat.cli.options import FLAGS, AgentOptions
+from ziggurat.core import codec
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal import entries
 from ziggurat.journal.journal import LocalJournal
@@ -54,7 +54,7 @@ def _absolute(spec: str) -> str:
 
 def options_in(journal: LocalJournal) -> AgentOptions | None:
     """Return the options of a run's agent, or None if the command line did not start the run."""
-    return msgspec.convert(entries.labels_of(journal.entries[0]), _Labels).options
+    return codec.convert(entries.labels_of(journal.entries[0]), _Labels).options
 
 
 def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> AgentOptions:

@@ -7,11 +7,11 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from ziggurat.core import codec
 from ziggurat.models.selection import MODEL
 from ziggurat.tools.approval import Approvals
 
@@ -157,7 +157,7 @@ def with_agent_options(command: Callable[..., int]) -> Callable[..., int]:
     @wraps(command)
     def call(**given: Any) -> int:
         chosen = {each.name: value for each in own if (value := given.pop(each.name)) is not None}
-        return command(msgspec.convert(chosen, AgentOptions), **given)
+        return command(codec.convert(chosen, AgentOptions), **given)
 
     call.__dict__["__signature__"] = Signature([*own, *others])  # from which typer makes the options
     return call

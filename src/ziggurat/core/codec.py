@@ -7,10 +7,12 @@ import builtins
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import PurePath
+from threading import RLock
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, overload
 
@@ -89,7 +91,7 @@ def read_standard(kind: Any, value: object) -> object:
         return kind(value)
     if (read := container_of(kind)) is None:
         raise NotImplementedError(f"{getattr(kind, '__name__', kind)} cannot be read from JSON")
-    content: Any = msgspec.convert(value, read, strict=False, str_keys=True, dec_hook=read_standard)
+    content: Any = convert(value, read, strict=False, str_keys=True, dec_hook=read_standard)
     origin = get_origin(kind) or kind
     return content if origin is Iterable else origin(None, content) if origin is defaultdict else origin(content)
 
@@ -135,9 +137,38 @@ def _sorted(plain: object) -> object:
     return plain
 
 
+_READING_TYPES = RLock()
+
+
+@overload
+def decoder(kind: type[T], **options: Any) -> "msgspec.json.Decoder[T]": ...
+@overload
+def decoder(kind: Any, **options: Any) -> "msgspec.json.Decoder[Any]": ...
+def decoder(kind: Any, **options: Any) -> "msgspec.json.Decoder[Any]":
+    """Return a decoder of msgspec; it is made while no other thread makes one."""
+    # msgspec notes at a class what it knows of its fields before it has read them all. Another thread that comes to the
+    # class meanwhile decodes with what is there, and the process ends with a segmentation fault (0.22).
+    with _READING_TYPES:
+        return msgspec.json.Decoder(kind, **options)
+
+
+@overload
+def convert(value: object, kind: type[T], **options: Any) -> T: ...
+@overload
+def convert(value: object, kind: Any, **options: Any) -> Any: ...
+def convert(value: object, kind: Any, **options: Any) -> Any:
+    """Convert plain data to a type, as ``msgspec.convert``, when no other thread is reading the type."""
+    with suppress(TypeError):  # of a type that cannot be read, which the conversion reports
+        try:
+            _decoder(kind)
+        except TypeError:  # it cannot be hashed
+            decoder(kind)
+    return msgspec.convert(value, kind, **options)
+
+
 @lru_cache(maxsize=512)
 def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(kind, dec_hook=_read)
+    return decoder(kind, dec_hook=_read)
 
 
 @overload

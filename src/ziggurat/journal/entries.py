@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core import codec
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_error, as_type, decode, digest, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.failures import mark_mistake
@@ -310,7 +311,7 @@ def _line_type(kind: type[JournalEntry]) -> type[Struct]:
 
 
 _KINDS: dict[str, type[JournalEntry]] = {kind.__name__: kind for kind in JournalEntry.__subclasses__()}
-_line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_line_type, _KINDS.values())))
+_line: "msgspec.json.Decoder[Struct]" = codec.decoder(reduce(or_, map(_line_type, _KINDS.values())))
 
 
 def fingerprint(request: object) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import cast
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core import codec
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
@@ -162,7 +162,7 @@ async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
     for row in rows:
         data = row.data
         if data.startswith(b'{"blob":'):
-            blob = msgspec.json.decode(data, type=Blob)
+            blob = codec.decoder(Blob).decode(data)
             content = await store.blob(log, blob.blob)
             if content is None or blake2b(content, digest_size=32).hexdigest() != blob.blob:
                 raise JournalCorrupt(f"entry {row.number} of {log}: its large value is missing or damaged")

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core import codec
 from ziggurat.core.errors import CallerError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
@@ -33,8 +34,8 @@ _PUT = """INSERT INTO knowledge (graph, source, target, kind, changed, value) VA
     ON CONFLICT (graph, source, target, kind) DO UPDATE SET changed = excluded.changed, value = excluded.value"""
 _OF = "graph = ? AND (source = ? OR target = ?)"
 _ONE = "graph = ? AND source = ? AND target = ? AND (? IS NULL OR kind = ?) AND target != ''"
-_entity = msgspec.json.Decoder(Entity)
-_relation = msgspec.json.Decoder(Relation)
+_entity = codec.decoder(Entity)
+_relation = codec.decoder(Relation)
 
 
 class _Row(Struct, frozen=True, array_like=True):

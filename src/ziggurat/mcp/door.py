@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ziggurat.core import codec
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.service import Effect
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
@@ -166,7 +167,7 @@ def _entry(server: str | Sequence[str] | Mapping[str, Any], folder: str | None) 
         return _Entry(url=server)
     if isinstance(server, Mapping):
         try:
-            entry = msgspec.convert(_filled(dict(server)), _Entry)
+            entry = codec.convert(_filled(dict(server)), _Entry)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"the entry of an MCP server is wrong: {error}") from error
         if bool(entry.command) == bool(entry.url):

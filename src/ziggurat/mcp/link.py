@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any, TypeVar
 
-from msgspec import DecodeError, Raw, json
+from msgspec import DecodeError, Raw
 
+from ziggurat.core import codec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 from ziggurat.core.log import logger
@@ -224,7 +225,7 @@ class Link:
 
     def _read(self, raw: Raw, kind: str, returns: type[T]) -> T | None:
         try:
-            return json.decode(raw, type=returns)
+            return codec.decoder(returns).decode(raw)
         except (DecodeError, UnicodeDecodeError, RecursionError) as error:
             logger.warning("the MCP server %s lists %s that cannot be read: %s", self.settings.name, kind, error)
             return None

@@ -9,8 +9,9 @@ from hashlib import sha256
 from typing import Any, TypeVar
 from urllib import parse
 
-from msgspec import DecodeError, Struct, ValidationError, convert, json
+from msgspec import DecodeError, Struct, ValidationError, json
 
+from ziggurat.core import codec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied, ServiceError, Timeout, ToolError
 from ziggurat.core.settings import SecretText, checked
@@ -84,7 +85,7 @@ class Web:
         try:
             self._check_scheme(url)
             page = await self._fetch(url, ctx)
-            return json.decode(page.body, type=kind) if page.status == 200 else None
+            return codec.decoder(kind).decode(page.body) if page.status == 200 else None
         except (ServiceError, Timeout, Denied, DecodeError):
             return None
 
@@ -248,7 +249,7 @@ class OAuth:
 
     def _kept(self, url: str) -> _Kept:
         data = self._tokens.get(url)
-        return _Kept() if data is None else json.decode(data, type=_Kept)
+        return _Kept() if data is None else codec.decoder(_Kept).decode(data)
 
     # -- the flow ------------------------------------------------------------------------------------------------
 
@@ -405,6 +406,6 @@ def _method(server: _TokenServer, client: _Client | None) -> str:
 
 def _read(answer: Any, kind: type[T]) -> T:
     try:
-        return convert(answer, kind)
+        return codec.convert(answer, kind)
     except ValidationError as error:
         raise ToolError(f"the answer to a request for a token is none: {error}", kind="denied") from error

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ziggurat.core import codec
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Fraction
@@ -161,7 +162,7 @@ _BATCH = 200
 """How many memories are written at once."""
 
 _encode = msgspec.json.Encoder().encode
-_record = msgspec.json.Decoder(MemoryRecord)
+_record = codec.decoder(MemoryRecord)
 
 
 class Imported(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 import msgspec
 from msgspec import Struct, field
 
-from ziggurat.core.codec import encode
+from ziggurat.core import codec
 from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.journal.entries import shared
@@ -58,7 +58,7 @@ def characters(message: Message) -> int:
             else:
                 parts += part.content
         else:
-            size += PICTURE if isinstance(part, Image) else len(encode(part))
+            size += PICTURE if isinstance(part, Image) else len(codec.encode(part))
             continue
         size += _FRAME + (len(text) if text.isascii() else len(text.encode(errors="replace")))
     return size
@@ -231,7 +231,7 @@ class Transcript(Sequence[Message]):
         digests = self.note("digests", _no_digests)
         while len(digests) <= self._length:
             message = self.conversation.log[len(digests) - 1]
-            digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
+            digests.append(blake2b(digests[-1] + codec.encode(message), digest_size=16).digest())
         return digests[self._length].hex()
 
     def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
@@ -308,7 +308,7 @@ class Transcript(Sequence[Message]):
     @classmethod
     def from_json(cls, value: Any) -> "Transcript":
         """Return a transcript from a list of messages in JSON form."""
-        return cls.of(*msgspec.convert(value, list[Message]))
+        return cls.of(*codec.convert(value, list[Message]))
 
 
 class Rewrite(Struct, frozen=True, omit_defaults=True):
@@ -429,7 +429,7 @@ def made_of(messages: Transcript, made_by: Iterable[object]) -> Transcript:
     """Return a conversation that was made of another one, made again."""
     for each in made_by:
         try:
-            by = msgspec.convert(each, SeenBy)
+            by = codec.convert(each, SeenBy)
         except msgspec.ValidationError as error:
             raise JournalCorrupt(f"a newer version made a conversation in a way that is not known: {error}") from error
         messages = view_of(messages, by).seen.view()

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from ziggurat.core import codec
 from ziggurat.core.codec import canonical, check_depth, decode, digest, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, ToolErrorKind as ToolErrorKind
 
@@ -185,7 +186,7 @@ def decoded(text: str, kind: type[T]) -> T | str:
     """Return a JSON text as a value of a type, else the text itself."""
     try:
         check_depth(text)
-        return msgspec.json.decode(text, type=kind)
+        return codec.decoder(kind).decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
 

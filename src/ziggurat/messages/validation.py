@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core import codec
 from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult, is_proven
 
 ViolationCode = Literal[
@@ -183,7 +184,7 @@ def problem_in_part(part: object) -> str | None:
 
 def _mistyped(value: Struct) -> str | None:
     try:
-        msgspec.convert(msgspec.structs.asdict(value), type(value))
+        codec.convert(msgspec.structs.asdict(value), type(value))
     except msgspec.ValidationError as error:
         return f"{type(value).__name__}: {error}"
     return None

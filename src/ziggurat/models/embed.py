@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ziggurat.core import codec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, SecretText, checked
@@ -29,7 +30,7 @@ class _Answer(msgspec.Struct):
     usage: Any = None
 
 
-_answer = msgspec.json.Decoder(_Answer)
+_answer = codec.decoder(_Answer)
 
 
 @checked

@@ -12,7 +12,7 @@ from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import program_at
-from ziggurat.core.codec import check_depth, plain
+from ziggurat.core import codec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError
 from ziggurat.core.settings import PositiveInt, checked
@@ -115,7 +115,7 @@ def _read_step(text: str) -> PlannedStep | None:
 def _read_object(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
     """Return the JSON object that begins at a place, None if there is none, and where it ends."""
     try:
-        check_depth(text[start:])
+        codec.check_depth(text[start:])
         value, end = JSONDecoder().raw_decode(text, start)
     except (RecursionError, ValueError):
         return None, start
@@ -409,7 +409,7 @@ def _result_of(step: ExecutedStep) -> str:
 
 def _verdict_of(answer: Any) -> Verification:
     try:
-        verdict = msgspec.convert(plain(answer), Verification)
+        verdict = codec.convert(codec.plain(answer), Verification)
     except (msgspec.ValidationError, TypeError) as error:
         raise ConfigurationError(
             f"the output of the verifier is no verdict: {error}; it has the fields achieved, confidence and issues"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core import codec
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.similar import similar
 from ziggurat.core.tasks import is_awaited
@@ -177,7 +178,7 @@ def _converted(parameter: Parameter, value: object) -> object:
     refusal: Exception | None = None
     if parameter.check is None:
         try:
-            return msgspec.convert(value, parameter.wire, dec_hook=read_back)
+            return codec.convert(value, parameter.wire, dec_hook=read_back)
         except msgspec.ValidationError as error:  # also of some instances, such as those of an Enum within a union
             refusal = error
     try:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core import codec
 from ziggurat.core.codec import canonical, plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
@@ -147,7 +148,7 @@ def when(variable: NonEmptyText, kind: "TypeForm[T]", test: Callable[[T], bool])
         value = variables[variable]
         if not (isinstance(kind, type) and isinstance(value, kind)):
             try:
-                value = msgspec.convert(plain(value), kind, strict=False)
+                value = codec.convert(plain(value), kind, strict=False)
             except (msgspec.ValidationError, TypeError) as error:
                 raise InvalidArguments(f"the variable {variable!r} does not fit: {error}") from error
         return test(value)

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ziggurat.core import errors
+from ziggurat.core import codec, errors
 from ziggurat.core.codec import encode
 from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve import requests
@@ -251,7 +251,7 @@ def _id(request: Request) -> str:
 
 async def _body(request: Request, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(await request.body(), type=kind)
+        return codec.decoder(kind).decode(await request.body())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         forms = [", ".join(each["properties"]) for each in msgspec.json.schema(kind)["$defs"].values()]
         takes = f"the body is a JSON object with {', each with '.join(forms)}"

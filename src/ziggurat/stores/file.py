@@ -12,8 +12,8 @@ from typing import TypeVar, Unpack
 import msgspec
 from msgspec.structs import replace
 
+from ziggurat.core import codec, errors
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
-from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import SUPPORTED, lock_now
@@ -122,20 +122,20 @@ class FileStore:
         if self._ready:
             return
         if not SUPPORTED:
-            raise ConfigurationError("a store of files needs the file locks of POSIX; use sqlite:/// here")
+            raise errors.ConfigurationError("a store of files needs the file locks of POSIX; use sqlite:/// here")
         marker = self.path / "format.json"
         if not os.path.lexists(marker):
             if self.path.is_file():
-                raise StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
+                raise errors.StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
             self._disk.make_parents(self.path)
             self._disk.make_folders((self.path / "logs").absolute())
             self._replace(marker, msgspec.json.encode(_Format(_FORMAT)))  # as any other process writes it
         try:
-            known = msgspec.json.decode(read_private(marker), type=_Format).format
+            known = codec.decoder(_Format).decode(read_private(marker)).format
         except UNREADABLE as error:
-            raise StoreError(f"{marker} cannot be read: {error}") from error
+            raise errors.StoreError(f"{marker} cannot be read: {error}") from error
         if known > _FORMAT:
-            raise StoreError(f"{self.path} was written by a newer version (format {known}); upgrade to open it")
+            raise errors.StoreError(f"{self.path} was written by a newer version (format {known}); upgrade to open it")
         self._ready = True
 
     def _replace(self, path: Path, data: bytes) -> None:
@@ -169,14 +169,14 @@ class FileStore:
         self._prepare()
         at = self._at(log)
         if not at.is_dir():
-            raise RunNotFound(f"there is no {log} in {self.path}")
+            raise errors.RunNotFound(f"there is no {log} in {self.path}")
         return at
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         self._prepare()
         final = self._at(info.log)
         if final.exists():
-            raise RunExists(f"{info.log} exists already; choose another id")
+            raise errors.RunExists(f"{info.log} exists already; choose another id")
         staging = self.path / "logs" / f".new-{new_id()}"
         info = replace(info, created=info.created or self.clock.now(), due=None, count=0, owner="")
         at = -1
@@ -196,7 +196,7 @@ class FileStore:
             exists = staging.exists() and final.exists()
             shutil.rmtree(staging, ignore_errors=True)
             if exists:  # another process was quicker
-                raise RunExists(f"{info.log} exists already; choose another id") from None
+                raise errors.RunExists(f"{info.log} exists already; choose another id") from None
             raise
         self._held[info.log] = _Held(1, at, len(rows), size)
         return 1
@@ -224,7 +224,7 @@ class FileStore:
                 raise lease_held(log, "" if state is None else state.info.owner)
             state = state_of(folder)
             if state is None or not Disk.is_at(at, path):
-                raise RunNotFound(f"there is no {log} in {self.path}")
+                raise errors.RunNotFound(f"there is no {log} in {self.path}")
             size = repair(self._disk, at, path)
             # A last line that cannot be read says no number, and counts as a row.
             return _Held(state.epoch, at, state.info.count or len(rows_of(path, 0)), size)
@@ -237,10 +237,10 @@ class FileStore:
     ) -> None:
         held, folder = self._held.get(log), self._at(log)
         if held is None or held.epoch != epoch or rows[0].number != held.count + 1:
-            raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
+            raise errors.LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         if os.fstat(held.at).st_size != held.size or not Disk.is_at(held.at, folder / "log.jsonl"):
             self._forget(log)
-            raise LeaseLost(f"{log}: its file was changed by another program; resume the run to continue it")
+            raise errors.LeaseLost(f"{log}: its file was changed by another program; resume the run to continue it")
         self._put(folder, blobs)
         lines = [LogLine.of(row) for row in rows]
         append_lines(self._disk, held.at, [*lines, LogLine(epoch=epoch)] if release else lines)
@@ -332,7 +332,9 @@ class FileStore:
             until = time.monotonic() + self._timeout
             while not lock_now(at):
                 if time.monotonic() > until:
-                    raise StoreError(f"{path} has been locked by another process for {self._timeout:g} s; end it")
+                    raise errors.StoreError(
+                        f"{path} has been locked by another process for {self._timeout:g} s; end it"
+                    )
                 time.sleep(_PAUSE)
             known = self._inbox(log)
             known.read()
@@ -351,11 +353,11 @@ class FileStore:
         def tried() -> T:
             try:
                 return work()
-            except (JournalError, RunExists, RunNotFound):
+            except (errors.JournalError, errors.RunExists, errors.RunNotFound):
                 raise
             except OSError as error:
                 self._forget(log)
-                raise StoreError(f"{self.path}: {error}") from error
+                raise errors.StoreError(f"{self.path}: {error}") from error
 
         return self._writer.submit(tried, log)
 

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from ziggurat.core import codec
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.files import Disk, open_private, read_private
 from ziggurat.databases.owner import without_lost_lease
@@ -56,8 +57,8 @@ class LogLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         )
 
 
-_LINE = msgspec.json.Decoder(LogLine)
-_ITEM = msgspec.json.Decoder(InboxItem)
+_LINE = codec.decoder(LogLine)
+_ITEM = codec.decoder(InboxItem)
 
 
 def file_name(log: str) -> str:

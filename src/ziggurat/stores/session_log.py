@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core import codec
 from ziggurat.core.codec import encode
 from ziggurat.journal.rows import DigestChain
 from ziggurat.journal.store import Row
@@ -81,7 +82,7 @@ class RowsLost(_Entry, frozen=True, gc=False, tag="Lost"):
 
 SessionEntry = MessagesAdded | ConversationReplaced | ItemsAdded | ItemRemoved | SessionCleared | RowsLost
 
-_decoder: "msgspec.json.Decoder[SessionEntry]" = msgspec.json.Decoder(SessionEntry)
+_decoder: "msgspec.json.Decoder[SessionEntry]" = codec.decoder(SessionEntry)
 
 
 def read_session_entry(data: bytes) -> SessionEntry | None:

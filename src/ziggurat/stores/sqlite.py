@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError
 from msgspec.structs import replace
 
+from ziggurat.core import codec
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import decode
 from ziggurat.core.errors import (
@@ -545,7 +546,7 @@ def _info_of(row: Sequence[Any]) -> LogInfo:
     try:
         fields = dict(zip(LogInfo.__struct_fields__, row, strict=True))
         return without_lost_lease(
-            convert({**fields, "asks": bool(fields["asks"]), "labels": decode(fields["labels"], dict)}, LogInfo)
+            codec.convert({**fields, "asks": bool(fields["asks"]), "labels": decode(fields["labels"], dict)}, LogInfo)
         )
     except (ValidationError, JournalCorrupt, TypeError) as error:
         return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")

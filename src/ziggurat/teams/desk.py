@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Unpack
 
-from msgspec import DecodeError, Meta, Struct, json
+from msgspec import DecodeError, Meta, Struct
 
 from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import any_of, until_tool_called
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import parts_of
+from ziggurat.core import codec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import step_of
@@ -239,7 +240,7 @@ def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
         if step_of(ctx.path)[2].partition(":")[0] != f"tool-{first}":
             refusal = f"not taken: a reply hands over once, and {calls[first - 1].name} came first"
             return ToolResult("", handoff.name, refusal, "interrupted", HANDOFF)
-        answer = json.encode(_Acknowledged(handoff.target, True, reason, context)).decode()
+        answer = codec.encode(_Acknowledged(handoff.target, True, reason, context)).decode()
         return ToolResult("", handoff.name, answer, None, HANDOFF)
 
     return tool(name=handoff.name, description=handoff.description, effect="none", permissions=())(hand_over)
@@ -247,7 +248,7 @@ def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
 
 def _asked(result: str, target: str) -> Handoff:
     try:
-        answer = json.decode(result, type=_Acknowledged)
+        answer = codec.decoder(_Acknowledged).decode(result)
     except DecodeError:  # a hook has changed what it says
         return Handoff(target)
     return Handoff(target, answer.reason, answer.context)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 import msgspec
 
+from ziggurat.core import codec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import warn_once
@@ -196,7 +197,7 @@ def reader_of(inspection: Inspection) -> Callable[[str | bytes], dict[str, objec
     """Build the decoder for the common case: a TypedDict, because it gives a dict with only the arguments present."""
     fields = {name: each.wire if each.required else NotRequired[each.wire] for name, each in inspection.inputs.items()}
     make = cast("Callable[[str, dict[str, Any]], type[dict[str, object]]]", TypedDict)
-    return msgspec.json.Decoder(make(inspection.name, fields), strict=False, dec_hook=read_back).decode
+    return codec.decoder(make(inspection.name, fields), strict=False, dec_hook=read_back).decode
 
 
 def _unwrapped(function: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ziggurat.core.codec import canonical, read_standard
+from ziggurat.core import codec
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import (
     Problem as Problem,
@@ -100,11 +100,11 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         if self.check is not None:
             return self.check(value)
         try:
-            return msgspec.convert(value, self.wire, str_keys=True, dec_hook=read_back)
+            return codec.convert(value, self.wire, str_keys=True, dec_hook=read_back)
         except msgspec.ValidationError:
             if (again := numbers(value)) == value:
                 raise
-        return msgspec.convert(again, self.wire, str_keys=True, dec_hook=read_back)
+        return codec.convert(again, self.wire, str_keys=True, dec_hook=read_back)
 
     def revive(self, form: object) -> object:
         """Convert the JSON data that `recorded` has returned back to the type."""
@@ -128,7 +128,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                     continue  # a default, which a model may not write
                 again = self.revive(form)
                 place = difference(value, again)
-                if place is None and canonical(self.plain(again, whole)) == canonical(form):
+                if place is None and codec.canonical(self.plain(again, whole)) == codec.canonical(form):
                     return form
                 wrong = wrong or f"{self.name}{place or ''} is not read back as it is written"
             except RecursionError:
@@ -181,7 +181,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     def plain(self, value: object, whole: bool = True) -> object:
         """Return a value of the parameter's type as plain JSON data, without defaults unless it is to be `whole`."""
-        data: object = msgspec.json.decode(canonical(self.dump(value, whole)))
+        data: object = msgspec.json.decode(codec.canonical(self.dump(value, whole)))
         return data
 
     def is_plain(self, default: object) -> bool:
@@ -190,20 +190,20 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             return True
         try:
             again = self.convert(self.plain(default))
-            return canonical(again) == canonical(default) or bool(again == default)
+            return codec.canonical(again) == codec.canonical(default) or bool(again == default)
         except (TypeError, ValueError):
             return False
 
     def strictly(self, value: object) -> object:
         """Convert one plain JSON value of a type that msgspec reads; raises msgspec.ValidationError."""
-        return msgspec.convert(value, self.wire, dec_hook=read_back)
+        return codec.convert(value, self.wire, dec_hook=read_back)
 
     def exactly(self, value: object) -> object:
         """Convert one plain JSON value, numbers as text too; raises Problem."""
         if self.check is not None:
             return self.check(value)
         try:
-            decoded: object = msgspec.convert(value, self.wire, strict=False, dec_hook=read_back)
+            decoded: object = codec.convert(value, self.wire, strict=False, dec_hook=read_back)
         except msgspec.ValidationError as error:
             raise Problem(self._explain(error, value)) from None
         if self.inexact and makes_infinity(value, decoded):
@@ -214,7 +214,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         """Explain the decoder's error; it does not name the entry of a mapping, so try the entries one by one."""
         for key, each in value.items() if isinstance(value, dict) and "`$[...]" in str(error) else ():
             try:
-                msgspec.convert({key: each}, self.wire, strict=False, dec_hook=read_back)
+                codec.convert({key: each}, self.wire, strict=False, dec_hook=read_back)
             except msgspec.ValidationError as first:
                 return explain(self.name, first, {key: each}, self.schema)
         return explain(self.name, error, value, self.schema)
@@ -267,14 +267,14 @@ def _dump_of(annotation: Any) -> Dump:
     if origin is tuple and ... not in arguments:
         return lambda value, whole: [dump(each, whole) for dump, each in zip(inner, value, strict=True)]
     if isinstance(origin, type) and issubclass(origin, Set):
-        return lambda value, whole: sorted((inner[0](each, whole) for each in value), key=canonical)
+        return lambda value, whole: sorted((inner[0](each, whole) for each in value), key=codec.canonical)
     return lambda value, whole: [inner[0](each, whole) for each in value]
 
 
 def read_back(kind: Any, value: object) -> object:
     """Read what msgspec does not: classes with their own ``from_json``, and types of the standard library."""
     reader = getattr(kind, "from_json", None)
-    return read_standard(kind, value) if reader is None else reader(value)
+    return codec.read_standard(kind, value) if reader is None else reader(value)
 
 
 def _in_parts(name: str, skeleton: Any, parts: dict[type, Part]) -> Callable[[object], object]:
@@ -286,7 +286,7 @@ def _in_parts(name: str, skeleton: Any, parts: dict[type, Part]) -> Callable[[ob
 
     def check(value: object) -> object:
         try:
-            decoded: object = msgspec.convert(value, skeleton, strict=False, dec_hook=hook)
+            decoded: object = codec.convert(value, skeleton, strict=False, dec_hook=hook)
         except msgspec.ValidationError as error:
             if isinstance(error.__cause__, Problem):
                 path = path_in(name, error)

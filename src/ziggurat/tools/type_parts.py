@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
+from ziggurat.core import codec
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import is_typed_dict
 
@@ -44,7 +45,7 @@ def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
     arguments = typing.get_args(annotation)
     if "pydantic" not in libraries:
         try:
-            msgspec.json.Decoder(Any if annotation is object else annotation)
+            codec.decoder(Any if annotation is object else annotation)
             msgspec.json.schema(annotation, schema_hook=lambda _: {"type": "null"})  # with the defaults
             return annotation
         except (TypeError, AttributeError) as error:  # of an instance in place of its class, too

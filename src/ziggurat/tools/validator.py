@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core import codec
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.similar import similar
@@ -507,7 +508,7 @@ def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
     else:
         return "; ".join(SchemaValidator(schema, "the value").problems(value)) or None
     try:
-        msgspec.convert(value, kind)
+        codec.convert(value, kind)
     except msgspec.ValidationError:
         return f"it is {words}, got {value!r:.200}"
     return None

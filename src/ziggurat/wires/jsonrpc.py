@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, json
 
+from ziggurat.core import codec
 from ziggurat.core.codec import check_depth, encode
 from ziggurat.core.errors import ZigguratError
 
@@ -95,8 +96,8 @@ class _OnlyId(Struct, frozen=True):
     id: Id | None = None
 
 
-_decode: Callable[[bytes | str], _Any] = json.Decoder(_Any).decode
-_decode_id = json.Decoder(_OnlyId).decode
+_decode: Callable[[bytes | str], _Any] = codec.decoder(_Any).decode
+_decode_id = codec.decoder(_OnlyId).decode
 _decoders: dict[Any, "json.Decoder[Any]"] = {}
 _UNREADABLE = (DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -144,7 +145,7 @@ def _refused(data: bytes | str, error: Exception) -> JsonRpcError:
 
 def parse(raw: Any, kind: type[T], code: int = INVALID_PARAMS) -> T:
     """Return the params or the result of a message that was read, as a type."""
-    decoder = _decoders.get(kind) or _decoders.setdefault(kind, json.Decoder(kind))
+    decoder = _decoders.get(kind) or _decoders.setdefault(kind, codec.decoder(kind))
     try:
         value: T = decoder.decode(raw)
     except _UNREADABLE as error:

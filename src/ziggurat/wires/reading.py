@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.codec import plain
+from ziggurat.core import codec
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import (
@@ -180,8 +180,8 @@ def from_openai(messages: Iterable[object]) -> list[Message]:
     names: dict[str, str] = {}  # of the tools, by the ids of the calls
     for number, each in enumerate(messages):
         try:
-            item = plain(each.model_dump(exclude_none=True) if hasattr(each, "model_dump") else each)
-            form = msgspec.convert(item, _ChatMessage)
+            item = codec.plain(each.model_dump(exclude_none=True) if hasattr(each, "model_dump") else each)
+            form = codec.convert(item, _ChatMessage)
             if form.role == "tool" and not form.tool_call_id:
                 raise ValueError("its tool_call_id is missing")
             if form.role == "tool" and form.tool_call_id not in names:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from ziggurat.core import codec
 from ziggurat.databases.postgres import Connection, PostgresAddress, prepare
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import UNEMBEDDED, Query
@@ -129,7 +130,7 @@ AND (embedding IS NULL OR ($2::text IS NOT NULL AND embedder <> $2)) ORDER BY cr
 
 _LONGEST, _LONGEST_HALF = 2000, 4000
 
-_facts = msgspec.json.Decoder(dict[str, object])
+_facts = codec.decoder(dict[str, object])
 
 
 async def create_tables(connection: Connection, address: PostgresAddress) -> None:

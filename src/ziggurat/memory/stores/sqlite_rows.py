@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple, replace
 
+from ziggurat.core import codec
 from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
@@ -67,8 +68,8 @@ _CHOSEN = "(SELECT value FROM json_each(?))"
 _TAG = "#"
 """The first character of a tag in the index of words: no word has it, so that no search by words finds a tag."""
 
-_words = msgspec.json.Decoder(tuple[str, ...])
-_facts = msgspec.json.Decoder(dict[str, object])
+_words = codec.decoder(tuple[str, ...])
+_facts = codec.decoder(dict[str, object])
 
 
 def _row_of(record: MemoryRecord) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from ziggurat.core import codec
 from ziggurat.core.codec import check_depth
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
@@ -47,8 +48,8 @@ class _Kind(Struct, gc=False):
     type: str = ""
 
 
-_block = msgspec.json.Decoder(Block, strict=False)
-_kind = msgspec.json.Decoder(_Kind)
+_block = codec.decoder(Block, strict=False)
+_kind = codec.decoder(_Kind)
 
 
 def is_present(value: Raw) -> bool:
@@ -233,12 +234,12 @@ def _is_text(value: Raw) -> bool:
     return bytes(value).startswith(b'"')
 
 
-_reply = msgspec.json.Decoder(MessageObject, strict=False)
-_cited = msgspec.json.Decoder(list[Raw])
-_text = msgspec.json.Decoder(str | None)
-_fields = msgspec.json.Decoder(dict[str, Raw])
-_fallback = msgspec.json.Decoder(_Fallback)
-_event = msgspec.json.Decoder(_Event, strict=False)
+_reply = codec.decoder(MessageObject, strict=False)
+_cited = codec.decoder(list[Raw])
+_text = codec.decoder(str | None)
+_fields = codec.decoder(dict[str, Raw])
+_fallback = codec.decoder(_Fallback)
+_event = codec.decoder(_Event, strict=False)
 _KINDS = frozenset(
     (
         "message_start",
@@ -458,7 +459,7 @@ class Reader:
             raise self._with_partial(failure(None, {}, event.data, self._dialect)) from error
         try:
             check_depth(event.data)
-            loose = msgspec.json.decode(event.data, type=_Loose)
+            loose = codec.decoder(_Loose).decode(event.data)
         except (msgspec.DecodeError, RecursionError):
             if event.data.strip() not in ("", "[DONE]"):
                 self._broken = str(error)

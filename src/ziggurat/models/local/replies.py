@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ziggurat.core import codec
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolResult
@@ -309,7 +310,7 @@ class ReplyReader:
 
     def _add(self, element: str, deltas: list[PartDelta]) -> None:
         try:
-            read = msgspec.json.decode(element, type=_Call)
+            read = codec.decoder(_Call).decode(element)
         except (msgspec.DecodeError, UnicodeError, RecursionError):  # a grammar of the caller's allowed it
             self._state, self._rest = "text", element + self._rest
             return

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core import codec
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
@@ -287,7 +288,7 @@ class CallReader:
         return None if call.name and arguments and call.whole else call
 
 
-_DECODER = msgspec.json.Decoder(Chunk)
+_DECODER = codec.decoder(Chunk)
 
 _KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_results")
 """The provider's own fields that are kept in `raw`."""
@@ -466,7 +467,7 @@ RECEIVED = {"reasoning-content": "reasoning_content", "reasoning": "reasoning"}
 """The ids of thoughts that are sent back in the field in which they came, with these fields; no item has such an id."""
 
 _TEXTS = ("text", "summary")
-_ABOUT = msgspec.json.Decoder(dict[str, Any])
+_ABOUT = codec.decoder(dict[str, Any])
 
 
 def thought_deltas(reasoning: Any, content: Any, details: Any, dialect: Dialect) -> list[ThinkingDelta]:

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from ziggurat.core import codec
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.message import (
@@ -106,7 +107,7 @@ class OtherItem(Struct):
 
 Item = OutputMessage | FunctionCall | Reasoning | OtherItem
 
-_known: "msgspec.json.Decoder[Item]" = msgspec.json.Decoder(OutputMessage | FunctionCall | Reasoning)
+_known: "msgspec.json.Decoder[Item]" = codec.decoder(OutputMessage | FunctionCall | Reasoning)
 
 
 _TYPES = ("message", "function_call", "reasoning")
@@ -117,7 +118,7 @@ class _Head(Struct, gc=False):
     id: str | None = None
 
 
-_head = msgspec.json.Decoder(_Head | None)
+_head = codec.decoder(_Head | None)
 
 
 def item_of(raw: Raw) -> Item | None:
@@ -329,8 +330,8 @@ class _Event(Struct, gc=False):
     message: Any = None
 
 
-_event = msgspec.json.Decoder(_Event)
-_reply = msgspec.json.Decoder(ResponseObject)
+_event = codec.decoder(_Event)
+_reply = codec.decoder(ResponseObject)
 
 
 class _Slot:

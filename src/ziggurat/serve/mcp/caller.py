@@ -7,8 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, field, json
+from msgspec import Struct, field
 
+from ziggurat.core import codec
 from ziggurat.core.codec import canonical, encode
 from ziggurat.core.event import Event
 from ziggurat.mcp.wire import LEGACY, MISSING_CAPABILITY, MODERN, TASKS
@@ -169,7 +170,7 @@ class Sessions:
                 text = self._signer.read("session", name)
             except JsonRpcError as error:
                 raise NoSession(error.message, INVALID_REQUEST) from error
-            stated = json.decode(urlsafe_b64decode(text), type=_Stated)
+            stated = codec.decoder(_Stated).decode(urlsafe_b64decode(text))
             session = Session(stated.version, stated.capabilities, name)
         self._known[name] = session
         if len(self._known) > _REMEMBERED:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 
+from ziggurat.core import codec
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.messages import stops
@@ -54,7 +54,7 @@ async def run_agui(agents: ServedAgents, request: Request) -> ResponseStream:
     The same request with the id of the last event in ``Last-Event-ID`` sends what comes after it.
     """
     try:
-        asked = msgspec.json.decode(await request.body(), type=_RunAgentInput)
+        asked = codec.decoder(_RunAgentInput).decode(await request.body())
         content = read_request(encode(_as_chat(asked)), "chat")[1]
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"the body is no RunAgentInput of AG-UI: {error}") from error

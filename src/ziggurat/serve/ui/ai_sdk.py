@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ziggurat.core import errors
+from ziggurat.core import codec, errors
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.messages import stops
@@ -46,7 +45,7 @@ class _ChatRequest(Struct):
 async def run_chat(agents: ServedAgents, request: Request) -> ResponseStream:
     """Answer a conversation, or go on with a run that waited for what is answered in the last message."""
     try:
-        asked = msgspec.json.decode(await request.body(), type=_ChatRequest)
+        asked = codec.decoder(_ChatRequest).decode(await request.body())
         content = _read(asked)
     except (ValueError, RecursionError) as error:
         hint = "the base URL of OpenAI's clients ends in /v1"

@@ -1,0 +1,79 @@
+"""Threads that read a type for the first time, at the same time."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.samples import amount
+
+PROGRAM = """
+import sys
+import threading
+from types import ModuleType
+from typing import Any
+
+from ziggurat import tool
+from ziggurat.core import codec
+
+sys.setswitchinterval(1e-6)
+DATA = b'{"a": 1, "below": {"a": 2, "below": {"a": 3}}}'
+FIELDS = "a: int; b: str = ''; c: tuple[int, ...] = (); more: dict[str, float] | None = None"
+
+
+def decoded(kind: Any) -> None:
+    codec.decode(DATA, kind)
+
+
+def converted(kind: Any) -> None:
+    codec.convert({"a": 1, "below": {"a": 2, "below": {"a": 3}}}, kind)
+
+
+def given(kind: Any) -> None:
+    def look(at: kind) -> str:
+        "Look."
+        return str(at.a)
+
+    tool(look).normalize(ToolCall("c", "look", '{"at": ' + DATA.decode() + "}"))
+
+
+from ziggurat import ToolCall
+
+for number in range(int(sys.argv[2])):
+    module = ModuleType(f"kinds_{number}")
+    sys.modules[module.__name__] = module
+    source = "from msgspec import Struct\\nclass Kind0(Struct): a: int\\n"
+    for kind in range(1, 12):
+        source += f"class Kind{kind}(Struct): {FIELDS}; below: Kind{kind - 1} | None = None\\n"
+    exec(source, module.__dict__)
+    start = threading.Barrier(3)
+
+    def read(kind: Any) -> None:
+        start.wait()
+        globals()[sys.argv[1]](kind)
+
+    threads = [threading.Thread(target=read, args=(getattr(module, name),)) for name in ("Kind11", "Kind10", "Kind11")]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+"""
+
+
+@pytest.mark.parametrize("way", ["decoded", "converted", "given"])
+def test_threads_that_read_a_type_for_the_first_time_do_not_meet(way: str, tmp_path: Path) -> None:
+    """The process of a program in which they do ends with a segmentation fault."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, str(program), way, str(amount(100, 1_000))]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_all_decoders_are_made_by_the_codec() -> None:
+    source = Path(__file__).parents[2] / "src"
+    texts = {path: path.read_text(encoding="utf-8") for path in source.rglob("*.py") if path.name != "codec.py"}
+    own = re.compile(r"json\.Decoder\(|json\.decode\([^\n]*type=[A-Z_]")
+    assert not {path.name for path, text in texts.items() if own.search(text)}
