@@ -52,7 +52,7 @@ class Logging(Middleware):
         logger: logging.Logger | logging.LoggerAdapter[logging.Logger] | None = None,
         level: int = logging.INFO,
     ) -> None:
-        self.counts = _HookCounts()
+        self.counts: _HookCounts = _HookCounts()
         self._logger = logger or logging.getLogger("ziggurat.calls")
         self._level = level
 
