@@ -137,7 +137,8 @@ def _sorted(plain: object) -> object:
     return plain
 
 
-_READING_TYPES = RLock()
+READING_TYPES = RLock()
+"""Held while msgspec reads a type; see `decoder`, which holds it for decoders of JSON."""
 
 
 @overload
@@ -148,7 +149,7 @@ def decoder(kind: Any, **options: Any) -> "msgspec.json.Decoder[Any]":
     """Return a decoder of msgspec; it is made while no other thread makes one."""
     # msgspec notes at a class what it knows of its fields before it has read them all. Another thread that comes to the
     # class meanwhile decodes with what is there, and the process ends with a segmentation fault (0.22).
-    with _READING_TYPES:
+    with READING_TYPES:
         return msgspec.json.Decoder(kind, **options)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, TypeVarTuple
 import msgspec
 
 from ziggurat.core.clock import Clock
+from ziggurat.core.codec import READING_TYPES
 from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
 from ziggurat.fleet.coordination import checked_client, is_away
@@ -39,7 +40,8 @@ class _Shared:
     def __init__(self, kind: type[Circuit] | type[RateWindow], name: str) -> None:
         self.kind = kind
         self.name = name
-        self.decoder = msgspec.msgpack.Decoder(kind)
+        with READING_TYPES:
+            self.decoder = msgspec.msgpack.Decoder(kind)
         self.known = b""
         self.waiting: list[tuple[_Change, asyncio.Future[Any], float]] = []  # with the time until which to wait
         self.flush: asyncio.Task[None] | None = None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ziggurat.core.codec import READING_TYPES
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 
 MAIN = "SKILL.md"
@@ -186,7 +187,8 @@ def _header_of(text: str, path: Path) -> tuple[_Header, str]:
     if len(parts[1]) > _MOST_HEADER:
         raise ConfigurationError(f"{path}: its YAML is longer than {_MOST_HEADER:,} characters")
     try:
-        return msgspec.yaml.decode(parts[1], type=_Header), parts[2]
+        with READING_TYPES:
+            return msgspec.yaml.decode(parts[1], type=_Header), parts[2]
     except ImportError as error:
         raise MissingExtra("reading a SKILL.md", "skills") from error
     except Exception as error:  # PyYAML raises nearly anything for a date or a number that is none
