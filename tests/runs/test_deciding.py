@@ -9,12 +9,11 @@ import pytest
 
 from tests.samples import amount, sample
 from tests.stores.places import PLACES, QUEUES, Place, stores
-from ziggurat.agents import Answer, Environment, runs_of
+from ziggurat.agents import Answer, Environment
 from ziggurat.errors import AlreadyDecided
-from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
+from ziggurat.flows import Flow, ask, event, first, flow, gather, send, sleep, step
 from ziggurat.journal import Store
 from ziggurat.messages.stops import Suspended
-from ziggurat.runs.sending import send_to
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
@@ -107,7 +106,7 @@ async def test_nothing_late_is_taken_whenever_the_run_is_looked_at(kind: str, se
     run = await waiting.run(run_id="r", environment=environment)
     await clock.advance(seconds)
     if kind == "event":
-        await send_to(runs_of(store), "r", "paid", 7, None, clock.now())
+        await send("r", "paid", 7, store=store, environment=environment)
     elif in_time:
         await waiting.decide("r", {run.pending[0].id: Answer(7)}, environment=environment)
     else:

@@ -85,7 +85,7 @@ async def read(one: Agent[Any], after: int = 0) -> list[SubscribedItem]:
 
 
 async def read_in_progress(one: Agent[Any]) -> list[SubscribedItem] | None:
-    """Read a run from the turn on in which it is seen to go on: a run without a store is gone one turn after its end."""
+    """Read a run that goes on from this very turn on: without a store, a run is gone a turn after its end."""
     return await read(one) if runs_of(one.store).is_in_progress("r") else None
 
 

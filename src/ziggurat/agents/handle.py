@@ -321,10 +321,17 @@ class RunHandle(Generic[Out]):
         await self._opener.deciding.decide(self.id, decisions, (environment or Environment()).clock)
 
     @checked
-    async def send(self, name: NonEmptyText, value: Any = None, *, key: NonEmptyText | None = None) -> bool:
+    async def send(
+        self,
+        name: NonEmptyText,
+        value: Any = None,
+        *,
+        key: NonEmptyText | None = None,
+        environment: Environment | None = None,
+    ) -> bool:
         """Send the run an event; see `flows.send`."""
         await self._check_own()
-        return await sending.send_to(self._runs, self._newest, name, value, key)
+        return await sending.send_to(self._runs, self._newest, name, value, key, environment)
 
     async def _tell(self, act: SteeringAct) -> bool:
         act.check(self._opener.steerable, self._starter.name, loop=True)

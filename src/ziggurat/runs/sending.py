@@ -2,7 +2,7 @@
 
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core import errors
-from ziggurat.core.clock import SYSTEM_CLOCK, new_id
+from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.event import warn_once
 from ziggurat.core.path import previous_id
@@ -15,14 +15,20 @@ from ziggurat.messages.agent import Answer, PendingItem
 from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
 from ziggurat.messages.prompts import Prompt, user_messages
-from ziggurat.runs.options import RunId
+from ziggurat.runs.options import Environment, RunId
 from ziggurat.runs.runs import Runs, runs_of
 from ziggurat.runs.waking import waits_of
 from ziggurat.tools.decisions import awaited_in, fitting
 
 
 async def send(
-    run_id: RunId, name: NonEmptyText, value: object = None, *, store: str | Store, key: NonEmptyText | None = None
+    run_id: RunId,
+    name: NonEmptyText,
+    value: object = None,
+    *,
+    store: str | Store,
+    key: NonEmptyText | None = None,
+    environment: Environment | None = None,
 ) -> bool:
     """Send an event to a run, which waits for it with `event` or will; return whether it is new.
 
@@ -40,6 +46,7 @@ async def send(
         store: Where the run is kept.
         key: Identifies it: an event of this name with the same key is sent once, to a run and to the one as which that
             continues as new. By default each is another one.
+        environment: Its clock tells when the event was sent, which decides if it came in time.
 
     Raises:
         RunNotFound: the store has no such run.
@@ -48,14 +55,16 @@ async def send(
         MailboxFull: it has more than 4 MiB, or nothing has taken 100,000 items that the run was sent. Nothing is sent
             then.
     """
-    return await send_to(runs_of(store), run_id, name, value, key)
+    return await send_to(runs_of(store), run_id, name, value, key, environment)
 
 
-async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | None, now: float | None = None) -> bool:
+async def send_to(
+    runs: Runs, run_id: str, name: str, value: object, key: str | None, environment: Environment | None
+) -> bool:
     if not name:
         raise errors.ConfigurationError(f"an event that is sent to {run_id!r} has a name, a text that is not empty")
     try:
-        data = encode(posted.PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now), strict=True)
+        data = encode(posted.PostedEvent(name, value, (environment or Environment()).clock.now()), strict=True)
     except TypeError as error:
         raise errors.ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
     title = posted.PostedEvent.key(name, new_id() if key is None else key)
