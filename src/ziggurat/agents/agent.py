@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 
 class AgentArguments(InheritedArguments, total=False):
-    """The arguments of an `Agent` other than its model, its output and the validator of its output."""
-
     tools: Iterable[Tool | Runnable] | Toolbox
     instructions: Instructions
     name: str

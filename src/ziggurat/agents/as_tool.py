@@ -77,11 +77,7 @@ class AgentTool:
         }
 
     def prompt(self, arguments: str) -> str:
-        """Return the prompt that the agent gets for the arguments of a call, which are JSON.
-
-        Raises:
-            InvalidArguments: they do not fit.
-        """
+        """Return the prompt that the agent gets for a call; raise InvalidArguments if its arguments do not fit."""
         return self._input.prompt(self._input.normal(arguments))
 
     def _normalize(self, call: ToolCall) -> ToolCall:

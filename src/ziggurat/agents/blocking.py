@@ -26,7 +26,6 @@ _LOOKS_UP = 0.5
 
 
 def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine that `start` makes and return its value."""
     loop = loop_elsewhere()
     if loop is not None:
         return POOL.run_on(loop, start)

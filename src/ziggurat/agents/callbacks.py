@@ -84,7 +84,6 @@ class Callbacks(PerRun):
             yield self._on_event(event)
 
     def _completed_thought(self, event: Event) -> str:
-        """Return the thought that this event completes, empty if none."""
         thoughts = self._thoughts
         if isinstance(event, Delta):
             if isinstance(event.delta, ThinkingDelta):

@@ -22,14 +22,11 @@ from ziggurat.runs.runs import Runs, conditions_of
 
 
 class ContinueAsNew(BaseException):
-    """A flow ends its record, to go on with a value; no ``except Exception`` catches it."""
-
     def __init__(self, value: object) -> None:
         super().__init__("the flow continues as new")
         self.value = value
 
     async def begin(self, ctx: Context, prompt: Callable[[object], str | Message | None]) -> stops.Continued:
-        """Begin the next run, unless it has begun, and return the stop of this one."""
         if INBOX in ctx.scope:  # else this is a replay
             await _begin(request_of(prompt(self.value)), ctx)
         return stops.Continued(next_id(ctx.run_id))

@@ -21,11 +21,7 @@ from ziggurat.messages.message import Message, ToolCall, assistant, taint_of, us
 
 
 def continued(agent: AgentService, name: str, read: ToolInput, ctx: Context) -> AgentService:
-    """Return an agent that answers after the messages of earlier calls by the tool of a name.
-
-    Those of this run are read from its record, and only calls of earlier steps count: so a resumed run finds the same
-    ones, and calls of one reply, which may end in any order, do not see each other.
-    """
+    # Only calls of earlier steps count: so a resumed run finds the same, and calls of one reply do not see each other.
     caller, step, _ = step_of(ctx.path)
     if not step:
         return agent  # called outside of an agent
@@ -35,7 +31,6 @@ def continued(agent: AgentService, name: str, read: ToolInput, ctx: Context) -> 
 
 
 def _of_earlier_runs(caller: str, name: str, read: ToolInput, ctx: Context) -> Iterator[Message]:
-    """Yield the questions and answers that are in the conversation with which the caller began."""
     record = journal_of(ctx).find(caller)
     entered = None if record is None else record.entered
     calls: dict[str, ToolCall] = {}

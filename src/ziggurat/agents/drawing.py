@@ -15,7 +15,6 @@ STANDING: Fact[Callable[[Any, str], Awaitable[Diagram]] | None] = Fact("standing
 
 
 def drawn(service: object) -> DiagramNode:
-    """Return a service as a node of its name: with the diagram that it states (`DIAGRAM`), or else with its tools."""
     name = name_of(service)
     draw, box = fact(service, DIAGRAM), fact(service, TOOLS)
     if draw is not None:
@@ -29,7 +28,6 @@ def drawn(service: object) -> DiagramNode:
 
 
 def team_diagram(members: Mapping[str, object], edges: Sequence[DiagramEdge]) -> Diagram:
-    """Return the diagram of a team: its members, each with its own diagram inside, and who speaks to whom."""
     others = dict.fromkeys(end for edge in edges for end in (edge.source, edge.target) if end not in members)
     nodes = (*map(drawn, members.values()), *(DiagramNode(each, shape="hexagon") for each in others))
     return Diagram(nodes, tuple(edges))

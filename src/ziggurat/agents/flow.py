@@ -80,8 +80,6 @@ class Flow(Runnable[Out], Generic[In, Out]):
 
 
 class _Decorator(Protocol):
-    """Makes a flow of an async function that takes one input, or none, and perhaps a Context."""
-
     @overload
     def __call__(self, function: Callable[[], Coroutine[Any, Any, R]], /) -> Flow[None, R]: ...
     @overload

@@ -50,7 +50,6 @@ class FlowProgram(Struct, eq=False):
         self.facts[TOOL_INPUT] = lambda: self.takes.tool_input(self.parts.name)
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        """Run the function; its result is the output of the run, and as text the last message."""
         arguments: dict[str, Any] = {} if self.context is None else {self.context: ctx}
         if self.takes.kind is not None:
             arguments[self.takes.parameter.name] = self._value(request, ctx)

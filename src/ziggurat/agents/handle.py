@@ -69,7 +69,6 @@ class RunHandle(Generic[Out]):
         return f"RunHandle({self.id!r})"
 
     def __del__(self) -> None:
-        """Log the error of a run whose result nobody has asked for."""
         if self._error is not None:
             drive.log_raised(self._error, self.id)
 
@@ -188,7 +187,6 @@ class RunHandle(Generic[Out]):
                 self._error = None
 
     async def _went_on(self) -> bool:
-        """Return whether something was decided on or posted since the run began to wait for people."""
         info, items = await self._runs.find(self._newest), await self._runs.inbox(self._newest, self._seen)
         self._seen = items[-1].number if items else self._seen
         return info is not None and (info.count != self._count or bool(items))

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class InheritedArguments(TypedDict, total=False):
-    """The arguments of agents, flows and teams that hold for all below them, too."""
-
     budget: Budget | None
     approvals: Approvals | None
     grants: Permissions | None
@@ -42,7 +40,6 @@ def agent_parts(
     read: Callable[[AgentRun], AgentRun] | None,
     keep: Callable[[AgentRun], AgentRun] | None,
 ) -> AgentParts:
-    """Return the facts about an agent, a flow or a team with its rules; the others are as in `AgentParts`."""
     budget, grants = _with_prices(arguments.get("budget")), arguments.get("grants")
     chain, debug = HookChain(arguments.get("middleware", ())), arguments.get("debug")
     if debug is None:
@@ -62,15 +59,12 @@ def agent_parts(
 
 
 def facts_of(parts: AgentParts, effect: Effect) -> dict[Fact[Any], Any]:
-    """Return the facts that code which answers as an agent states: a flow, a team or a remote agent."""
     return {AGENT: parts, NAME: parts.name, EFFECT: effect}
 
 
 def _preparing(
     chain: HookChain, approvals: Approvals | None, budget: Budget | None, limited: bool
 ) -> Callable[[Context], Context] | None:
-    """Return what makes rules hold in the context of an agent, so that they hold for all below it; None if none do."""
-
     def prepare(ctx: Context) -> Context:
         ctx = chained(ctx, chain)
         if approvals is not None:

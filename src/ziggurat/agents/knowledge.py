@@ -141,7 +141,6 @@ def _as_tool_error(work: Callable[[], T]) -> T:
 
 
 def _hop(graph: KnowledgeGraph, source: str, target: str) -> Relation:
-    """Return the relation with the smallest weight between two entities; of equal ones the first."""
     return min(
         (one for one in graph.relations_of(source) if one.target == target), key=lambda relation: relation.weight
     )

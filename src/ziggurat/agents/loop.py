@@ -86,7 +86,6 @@ class LoopRun:
         return ModelRequest(self.conversation.view(), self.instructions, specs, loop.settings, output)
 
     async def _prepare(self) -> LoopSettings:
-        """Add the tools of sources, which are known now, and those found earlier; call a function for instructions."""
         if self.loop.tools.sources:
             self.loop = await self.loop.with_offered(self.ctx)
         self.loop.check_given(self.ctx)
@@ -98,7 +97,6 @@ class LoopRun:
         return self.loop
 
     async def ask_model(self, path: str) -> ModelResponse:
-        """Ask the model, after middleware has had a chance to rewrite the conversation, and add its message."""
         model, name, ctx = self.loop.model, self.loop.model_name, self.ctx
         if self.rewriters is None:
             response = await ask_model(model, self.request(), ctx.at(path), name)
@@ -133,11 +131,9 @@ class LoopRun:
             )
 
     def past(self) -> OriginalMessages | None:
-        """Return the messages before the last rewriting, None if there was none."""
         return None if self.rewriters is None else self.rewriters.past()
 
     def _close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
-        """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
             self.add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
         self.complete = len(self.conversation.log)
@@ -148,7 +144,6 @@ class LoopRun:
         self.complete = len(self.conversation.log)
 
     def _break_off(self, error: BaseException) -> BaseException:
-        """Return the error that ends the run, whose end is as it says."""
         record = journal_of(self.ctx).find(f"{self.ctx.path}/step-{self.steps}/model")
         if self.steps and not (record and (record.made or any(tried.spent for tried in record.tries))):
             self.steps -= 1  # its model was not called
@@ -228,7 +223,6 @@ class LoopRun:
             raise self._break_off(contained(raised, task))  # noqa: B904 - it has its cause already
 
     async def _begin_step(self) -> None:
-        """Save the previous step to the session, apply steering, and emit the start of the step."""
         ctx = self.ctx
         if held():
             await take_back(ctx.watch)
@@ -247,7 +241,6 @@ class LoopRun:
     async def _continue_steered(
         self, steering: Steering, response: ModelResponse, answer: ParsedAnswer | None, stop: stops.Stop | None
     ) -> stops.Stop | None:
-        """Continue after a response in a run that can be steered; return why it stops, if it does."""
         calls = response.message.tool_calls
         ended = (stops.Completed, stops.Incomplete)
         may_go_on = self.steps < self.loop.max_steps and (stop is None or isinstance(stop, ended))
@@ -277,7 +270,6 @@ class LoopRun:
         return stop
 
     async def _end_step(self, stop: stops.Stop | None) -> None:
-        """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
         ctx, nudges, self.nudges = self.ctx, self.nudges or (), None
         texts: list[str] = []
         for nudge in nudges:
@@ -292,7 +284,6 @@ class LoopRun:
             await ctx.emit(StepEnded(f"{ctx.path}/step-{self.steps}", self.steps))
 
     async def _call_instructions(self, instructions: Callable[[Context], str | Awaitable[str]]) -> str | None:
-        """Call the user's function for the instructions, once per run."""
         ctx = self.ctx
         with noting_mistakes(), running(ctx.at("instructions")):  # an agent that it calls is a part of this run
             answer = instructions(ctx)
@@ -304,10 +295,7 @@ class LoopRun:
     def _verdict(
         self, judge: Callable[[Progress], Verdict], response: ModelResponse, end: stops.Stop | None = None
     ) -> stops.Stop | None:
-        """Return the stop in a policy's verdict, or None; `end` is why the response stops the run, if it does.
-
-        A nudge is kept until the step ends.
-        """
+        """Return the stop in a policy's verdict, or None; advice is kept until the step ends."""
         usage, calls = self.tally.usage, self.tally.tool_calls
         progress = Progress(self.steps, response, usage, calls, self.ctx, self.results, self.loop.tools, end)
         with noting_mistakes():
@@ -324,12 +312,7 @@ class LoopRun:
 
 
 class AgentLoop:
-    """A service from AgentRequest to AgentRun that repeats steps until one of them stops the run.
-
-    It does no I/O and reads no clock, environment or randomness of its own, so that it can be replayed from its record
-    anywhere.
-    """
-
+    # It reads no clock, environment or randomness, so that it can be replayed from its record anywhere.
     def __init__(self, settings: LoopSettings, facts: dict[Fact[Any], Any]) -> None:
         self.settings = settings
         self.facts = facts
@@ -337,7 +320,6 @@ class AgentLoop:
         self._text = None if callable(instructions) else _add_output_rules(instructions, settings.output)
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
-        """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
         run = LoopRun(self.settings, request, ctx, self._text)
         steps = run.take_steps() if self.settings.timeout is None else run.take_steps_within(self.settings.timeout)
         return steps if run.steering is None or not journal_of(ctx).replaying else _replay_steered(steps, ctx)

@@ -24,8 +24,6 @@ Instructions = str | Annotated[Callable[[Context], str | Awaitable[str]], Meta(t
 
 
 class LoopSettings(msgspec.Struct, frozen=True, eq=False):
-    """The settings of a loop; see Agent for the meaning of each."""
-
     name: str
     model: Service[ModelRequest, ModelResponse]
     model_name: str
@@ -50,7 +48,6 @@ class LoopSettings(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(self, tools=box, specs=specs, hidden=offer.hidden)
 
     def check_given(self, ctx: Context) -> None:
-        """Check the names of tools in the approvals that were given to a run, as those of the agent are."""
         if self.checks_names is not None and not ctx.scope[AGENT_CALL].depth:
             for approvals in ctx.scope.get(APPROVALS) or ():
                 self.checks_names({spec.name for spec in self.specs}, self.tools, approvals=approvals)
@@ -79,7 +76,6 @@ EXTRA_TOOLS: Key[ExtraTools] = Key("extra tools")
 
 
 def lending(ctx: Context, box: Toolbox, at: Context, stop: Policy = _NEVER) -> Context:
-    """Return the context of an agent below one at `ctx`, which lends it tools."""
     return at.within(EXTRA_TOOLS, ExtraTools(ctx.scope[AGENT_CALL].depth + 1, box, stop))
 
 
@@ -107,7 +103,6 @@ def check_tool_names(
 
 
 def _nested(box: Toolbox) -> Iterable[str]:
-    """Yield the names of the tools of the agents in a toolbox, and of the agents in theirs."""
     for entry in box.entries.values():
         if entry.composite and (inner := fact(entry.service, TOOLS)) is not None:
             yield from inner

@@ -43,8 +43,6 @@ class Output(CheckedStruct, Generic[Out], frozen=True, eq=False):
 
 
 class AnswerReader(Struct, frozen=True, eq=False):
-    """How the answers of one agent are asked for, and read as the type of its output."""
-
     kind: Any
     mode: OutputMode
     schema: dict[str, Any]
@@ -54,7 +52,6 @@ class AnswerReader(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, output: Any, model: object) -> "AnswerReader":
-        """Make the reader for an `Output`, a type or a list of types; by default in the best mode of the model."""
         chosen = output if isinstance(output, Output) else Output(output)
         kind = _one_of(chosen.kind)
         modes = fact(model, OUTPUT_MODES)

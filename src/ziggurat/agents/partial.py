@@ -65,8 +65,6 @@ def partial_values(events: AsyncIterable[Event], kind: "TypeForm[T]", *, tool: s
 
 
 class _Watched(Generic[T]):
-    """The texts of one agent's replies, as they arrive: of its answers, or of the calls of one tool."""
-
     def __init__(self, reader: AnswerReader, tool: str | None) -> None:
         self._reader = reader
         self._tool = tool
@@ -88,7 +86,6 @@ class _Watched(Generic[T]):
                 yield from growing.whole(text)
 
     def _is_own(self, path: str) -> bool:
-        """Return whether a path is of a model call of the agent itself: ``agent/step-1/model``, ``.../model#2``."""
         place = "" if self._root is None else step_of(path, self._root)[2]
         return place.partition("/")[0].partition("#")[0] == "model"
 
@@ -133,7 +130,6 @@ class _Growing(Generic[T]):
             yield from self._changed(self._value(text, complete=False))
 
     def whole(self, text: str) -> Iterator[T]:
-        """Yield the value of the complete text if it differs from the last one."""
         yield from self._changed(self._value(text, complete=True))
 
     def _changed(self, value: object) -> Iterator[T]:
@@ -183,7 +179,6 @@ class _Growing(Generic[T]):
 
 
 def _cut(open_containers: list[dict[str, Any] | list[Any]]) -> None:
-    """Remove the last item of the innermost open container, which is closed by it."""
     innermost = open_containers.pop()
     if isinstance(innermost, dict):
         innermost.popitem()
@@ -192,27 +187,7 @@ def _cut(open_containers: list[dict[str, Any] | list[Any]]) -> None:
 
 
 def partial(text: str) -> object:
-    """Parse the beginning of a JSON text, to show arguments and output while they are streamed.
-
-    An incomplete text is closed at its end: an unfinished string is kept up to there; an unfinished key, word or
-    number is left out. Text after a complete value is ignored. Half of a surrogate pair becomes a question mark. Use
-    the value only for display, never to act on it: a number may still grow (``12`` of ``123``). The time is
-    proportional to the length of the text.
-
-    Args:
-        text: The pieces so far, joined, such as the `arguments` of the deltas of one tool call.
-
-    Returns:
-        The value; None if nothing can be shown yet.
-
-    Raises:
-        InvalidArguments: the text is not the beginning of JSON, nests deeper than about 200 levels, or has a number of
-            more than 4,300 digits.
-        MissingExtra: the extra ``partial`` is not installed.
-
-    >>> partial('{"city": "Par')
-    {'city': 'Par'}
-    """
+    """Return the value of the beginning of a JSON text; None if nothing can be shown yet."""
     try:
         from pydantic_core import from_json  # jiter, in the package that users of pydantic have already
     except ImportError:

@@ -45,7 +45,6 @@ async def run_program(
     has_node: HasNode | None = None,
     setup: Setup | None = None,
 ) -> T:
-    """Run a program below a context, where its calls are recorded, and answered from the record when it resumes."""
     # A continued run is refused if it has begun calls of members, or of nodes in another setup, that are there no more.
     _refuse_gone(ctx, members, has_node, setup)
     journal = journal_of(ctx)
@@ -66,7 +65,6 @@ async def run_program(
 
 
 def _refuse_gone(ctx: Context, members: Collection[str], has_node: HasNode | None, setup: Setup | None) -> None:
-    """Raise if a run that is continued has called members or nodes that the code does not have any more."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if not journal.reopened or journal.replaying or record is None or record.entered is None:
@@ -108,8 +106,6 @@ async def _report_unused(ctx: Context, journal: LocalJournal) -> None:
 
 
 class ConcurrentAgents:
-    """The agents that one tool call runs at the same time."""
-
     def __init__(self) -> None:
         self._count = 0
         self._going = 0

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class SubmitArguments(TypedDict, total=False):
-    """The arguments of `submit` other than the prompt."""
-
     history: History
     run_id: str | None
     grants: Permissions | None
@@ -33,7 +31,6 @@ class SubmitArguments(TypedDict, total=False):
 
 
 def queue_of(store: object, agent: str) -> Queue:
-    """Return the store of an agent, None if it has none, as its queue."""
     if hasattr(store, "claim"):
         return cast("Queue", store)
     kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"

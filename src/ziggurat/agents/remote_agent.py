@@ -90,7 +90,6 @@ class _RemoteAgent:
         self._wait = step(name="wait", effect="none", layers=[retry()], context=True)(self._wait_for_task)
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun[str]:
-        """Have the request answered; every message that is sent, and every state that is waited for, is recorded."""
         parts = await run_program(partial(self._converse, request, ctx), ctx)
         own = tuple(part.as_own() for part in parts)
         text = "\n".join(part.text for part in own if isinstance(part, Text))
@@ -144,7 +143,6 @@ class _RemoteAgent:
             raise
 
     async def _wait_for_task(self, ctx: Context, task_id: str) -> wire.Task:
-        """Return a task when it has ended or needs an answer; cancel it if that is given up."""
         pauses = itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1]))
         try:
             while True:

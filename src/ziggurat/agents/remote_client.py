@@ -33,8 +33,6 @@ _LONGEST = 500
 
 
 class A2aClient:
-    """Calls the methods of a remote agent; what goes wrong is a `ServiceError`, transient if it may pass."""
-
     def __init__(self, url: str, token: str | None) -> None:
         self._client = Client(url, limits=_LIMITS)
         self._path = urlsplit(url).path.rstrip("/")

@@ -28,7 +28,6 @@ REPAIRS = 2
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:
-    """Return the fault of a reply, or the answer it gives; neither if it only calls tools."""
     # Nor if it does not fit because it is not whole, such as a refusal: asking again would not change that.
     if response.finish == "malformed":
         fault = (response.raw or {}).get("malformed")
@@ -80,8 +79,6 @@ OutputValidator = Annotated[Callable[[Any, Context], Any | Awaitable[Any]], Meta
 
 
 class _Verdict(Struct, frozen=True):
-    """The result of a validator: the fault of an answer, or the value to use."""
-
     fault: str | None = None
     value: Any = None
 
@@ -117,7 +114,6 @@ async def validate_answer(
 
 
 def _as_recorded(value: object, output: AnswerReader | None, ctx: Context, *accepted: object) -> object:
-    """Return a value as its record will have it, so that a resumed run has the same."""
     try:
         if output is not None:
             return output.parameter.recorded(value, *accepted) if accepted else output.parameter.given(value)
@@ -133,7 +129,6 @@ def _as_recorded(value: object, output: AnswerReader | None, ctx: Context, *acce
 
 
 async def usable_reply(run: "LoopRun", response: ModelResponse) -> tuple[ModelResponse, ParsedAnswer | None]:
-    """Return the first usable reply, asking again up to a limit, and the answer it gives."""
     settings, step = run.loop, f"step-{run.steps}"
     bound = REPAIRS if settings.output is None else settings.output.retries
     tries = 1

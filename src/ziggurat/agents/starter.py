@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 
 class Driving(Struct, frozen=True):
-    """How the handle of a run that was started here drives it."""
-
     begin: Callable[[RunControl, bool], Coroutine[Any, Any, AgentRun]]  # makes the run, or goes on with it
     control: RunControl  # the first one
     unbegun: AgentRun  # the result if it is cancelled before it has begun
@@ -56,7 +54,6 @@ class Starter:
     def read(
         self, prompt: Prompt | None, **arguments: Unpack[RunArguments]
     ) -> tuple[AgentRequest | None, RunOptions, bool]:
-        """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`."""
         if not arguments and prompt is not None:
             return request_of(prompt, ()), NO_OPTIONS, False
         options: dict[str, Any] = {**arguments}
@@ -82,7 +79,6 @@ class Starter:
         return request, RunOptions.of(**options), detached
 
     def run(self, request: AgentRequest | None, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
-        """Start a run, or continue one; inside of another it becomes a part of that, unless it is detached."""
         ambient = self.surroundings(detached=detached)
         if ambient is None:
             outside = None if detached else AMBIENT.get()
@@ -148,7 +144,6 @@ class Starter:
     async def drive_apart(
         self, reopen: Callable[[], Awaitable[Opening]], how: str, options: RunOptions | None = None
     ) -> AgentRun:
-        """Drive a recorded run, which is not part of another; with options, if the gate admits it."""
         await self._report_separate(AMBIENT.get(), f"{how}, which is a run of its own")
         return await (drive(self.agent, self.name, reopen) if options is None else self._drive(reopen, None, options))
 
@@ -171,7 +166,6 @@ class Starter:
             await ambient.emit(Warned(ambient.path, f"{self.name} was {how}"))
 
     async def call_alone(self, agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
-        """Answer a call of the agent, with any layers, in a context that is part of no run."""
         ambient = self.surroundings(detached=False)
         if ambient is not None:
             return await self._join(agent, ambient, request, NO_OPTIONS)
@@ -195,7 +189,6 @@ class Starter:
             return await beside.run(enter(agent, request, ctx))
 
     def surroundings(self, *, detached: bool) -> Context | None:
-        """Return the context of the user function that calls, None outside of runs; refuse where that is unknown."""
         ambient = AMBIENT.get()
         if ambient is None or JOURNAL not in ambient.scope:
             ambient = None

@@ -61,8 +61,6 @@ _PLACES = tuple(_VERBS_AT)
 
 
 class Steering:
-    """Applies steering to one run, from its record and its mailbox."""
-
     def __init__(self, ctx: Context, mailbox: RunControl | None) -> None:
         self._ctx = ctx
         self._mailbox = mailbox
@@ -73,16 +71,11 @@ class Steering:
             mailbox.open = True
 
     def ends(self) -> None:
-        """Accept no more steering, because the run is about to stop."""
         if self._mailbox is not None:
             self._mailbox.open = False
 
     async def apply(self, step: int, place: Place) -> set[Verb]:
-        """Apply the acts that take effect at this place: first the recorded ones, then those in the mailbox.
-
-        Returns:
-            What they do: ``"cancel"`` stops the run before this step, ``"redirect"`` leaves the calls of the reply.
-        """
+        """Apply the acts that take effect at this place, first the recorded ones, and return what they do."""
         applied: set[Verb] = set()
         if self._mailbox is not None and self._mailbox.arriving:
             await asyncio.wait(self._mailbox.arriving)
@@ -107,7 +100,6 @@ class Steering:
     async def until_redirected(
         self, step: int, calls: Callable[[], Awaitable[tuple[ToolResult, ...]]]
     ) -> tuple[ToolResult, ...] | None:
-        """Make the tool calls of a step; return None if the run is redirected before they have ended."""
         recorded = self._recorded()
         if recorded is None or (recorded.step, recorded.place) != (step, "tools"):
             mailbox = self._mailbox_at(step, "tools")
@@ -119,7 +111,6 @@ class Steering:
         return None
 
     def _recorded(self) -> Steer | None:
-        """Return the next act on record, wherever it takes effect."""
         record = journal_of(self._ctx).find(f"{self._ctx.path}/steering-{self._number + 1}")
         result = None if record is None else record.result
         return None if result is None else as_type(result.value, Steer)
@@ -129,13 +120,11 @@ class Steering:
         return self._mailbox if (step, _PLACES.index(place)) >= self._reached else None
 
     def _went_on(self, steer: Steer) -> bool:
-        """Return whether the run was continued after a recorded act that stopped it."""
         journal = journal_of(self._ctx)
         return not journal.replaying or journal.find(f"{self._ctx.path}/step-{steer.step}/model") is not None
 
 
 def _reached(ctx: Context) -> tuple[int, int]:
-    """Return how far the agent of a continued run had come: the step, and the number of the place in it."""
     journal, reached = journal_of(ctx), (0, 0)
     for path in journal.paths():
         agent, step, call = step_of(path, ctx.path)
@@ -148,7 +137,6 @@ def _reached(ctx: Context) -> tuple[int, int]:
 
 
 def steering(ctx: Context) -> Steering | None:
-    """Return the steering of a run that begins; None if it has no mailbox and no recorded steering."""
     mailbox = ctx.scope.get(STEERING)
     if mailbox is not None and mailbox.depth != ctx.scope[AGENT_CALL].depth:
         mailbox = None  # this agent is below the steered one

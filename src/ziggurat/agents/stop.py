@@ -101,12 +101,7 @@ StopPolicy = Annotated[Policy, Meta(description="as stop_when(lambda progress: .
 
 
 class BasePolicy:
-    """The base of the built-in policies: never stops, and composes with ``|`` and ``&``.
-
-    Attributes:
-        steps: How many steps an agent with it may take, if it is given no ``max_steps``; 0 if it says nothing of that.
-        tools: The names of the tools that it waits for.
-    """
+    """The base of the built-in policies, which composes with ``|`` and ``&``."""
 
     steps = 0
     tools: tuple[str, ...] = ()
@@ -211,8 +206,6 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
 
 
 class _Composed(BasePolicy):
-    """Several policies, each of which is asked once."""
-
     def __init__(self, policies: tuple[Policy, ...], steps: int) -> None:
         self.policies = policies
         self.steps = steps
@@ -280,12 +273,10 @@ def all_of(*policies: StopPolicy) -> BasePolicy:
 
 
 def steps_in(policy: Policy | None) -> int:
-    """Return how many steps an agent with this policy may take by default; 0 if the policy says nothing of that."""
     return policy.steps if isinstance(policy, BasePolicy) else 0
 
 
 def steps_allowed(policy: Policy | None) -> int:
-    """Return how many steps an agent with this policy may take if it is not told."""
     return max(MAX_STEPS, steps_in(policy))
 
 
@@ -326,8 +317,6 @@ _Batch = tuple[tuple[str, ...], ...]
 
 
 class _Seen(Struct):
-    """The last calls and results of one run, and how often each repeated in a row."""
-
     last: _Batch = ()
     before: _Batch = ()
     same: int = 0

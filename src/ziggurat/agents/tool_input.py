@@ -29,8 +29,6 @@ TOOL_INPUT: Fact[Callable[[], Any] | None] = Fact("tool input", None)
 
 
 class ToolInput(Struct, frozen=True, eq=False):
-    """How the arguments of a model's call become the input of an agent."""
-
     schema: dict[str, Any]
     value: Callable[[str], Any]
     normal: Callable[[str], str]

@@ -26,7 +26,6 @@ class FlowInput(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, names: list[str], hints: Mapping[str, Any], title: str) -> "tuple[FlowInput, str | None]":
-        """Return the input among the parameters, and the name of the one for the Context, if there is one."""
         check_new_name(title, "the name of a flow")
         context = next((each for each in names if hints.get(each) is Context), None)
         inputs = [each for each in names if each != context]
@@ -43,7 +42,6 @@ class FlowInput(Struct, frozen=True, eq=False):
 
     @property
     def digest(self) -> str:
-        """A digest of its schema, which differs when the type has changed."""
         return digest(self.parameter.schema)[:8]
 
     def prompt(self, value: object, arguments: Mapping[str, Any]) -> str | Message | None:
@@ -125,16 +123,10 @@ def decode_run(data: bytes | str, output: "TypeForm[Out]") -> AgentRun[Out]:
 
 
 class OutputForm(Struct, frozen=True, eq=False):
-    """The output of an agent or a flow as it is recorded, and as it is read."""
-
     parameter: Parameter
 
     def keep(self, run: AgentRun) -> AgentRun:
-        """Return a run as it is recorded: with the JSON of its output, where its own is not read back as it is.
-
-        Raises:
-            ConfigurationError: the output has no JSON that is.
-        """
+        """Return a run with the JSON of its output where that is not read back as it is."""
         output = run._output
         try:
             form = self.parameter.recorded(output, *(() if run._accepted is UNSET else (run._accepted,)))

@@ -148,7 +148,6 @@ class Worker(Generic[Out]):
             await finished(self._give_back())
 
     async def run_due(self, first: Sequence[Claim] = ()) -> None:
-        """Drive the runs that are due, each at most once, and those claimed before; return when all have ended."""
         left = [*first]
         try:
             while True:
@@ -175,7 +174,6 @@ class Worker(Generic[Out]):
     # -- within --------------------------------------------------------------------------------------------------
 
     async def _claim_due(self, pause: float) -> int:
-        """Claim as many runs as can be driven now, and drive them; return how many were due."""
         # A run that could not go on, or was driven in this round, is kept for `pause` seconds, so that it is not
         # claimed again at once.
         room = self._concurrency - self.running + self._isolated
@@ -236,7 +234,6 @@ class Worker(Generic[Out]):
             self._isolated -= 1
 
     async def _release(self, claims: Sequence[Claim]) -> None:
-        """Release the leases of runs; if the store fails, they expire."""
         for claim in claims:
             try:
                 await self._store.release(claim.log, claim.epoch)
@@ -244,7 +241,6 @@ class Worker(Generic[Out]):
                 logger.warning("%r: the lease of %s is not released: %s", self, claim.log, error)
 
     async def _try_again(self) -> None:
-        """Give back the runs that were kept for long enough."""
         now = self._options.environment.clock.now()
         for log in [log for log, waiting in self._waiting.items() if waiting.until <= now]:
             claim = self._waiting.pop(log).claim
@@ -255,7 +251,6 @@ class Worker(Generic[Out]):
         self._signals = await self._queue.woken(self._signals, _WAIT)
 
     async def _wait(self, *signals: Awaitable[None]) -> None:
-        """Wait until a run ends, the worker is drained, or there is a signal."""
         driven = [*self._driven]  # some may have ended before the wait begins
         ends = [asyncio.wait(driven, return_when=asyncio.FIRST_COMPLETED)] if driven else []
         await first_of(self._draining.wait(), *signals, *ends)
@@ -283,10 +278,7 @@ class _Company:
         self._changed = asyncio.Event()
 
     def admits(self) -> bool:
-        """Return whether others may be claimed.
-
-        For a part of the time also while a run waits to be alone: some runs take days.
-        """
+        """Return whether others may be claimed; at times also while a run waits to be alone, as some take days."""
         if self._alone is not None or not self._isolating:
             return self._alone is None
         return (self._clock.monotonic() - min(self._isolating.values())) % _ALONE >= _PATIENCE
@@ -297,7 +289,6 @@ class _Company:
         self._beside.add(run)
 
     async def isolate(self, run: RunControl, answered: Callable[[], bool]) -> None:
-        """Wait until no other run is driven, and be alone until there is an answer, or for a few minutes."""
         self.leave(run)
         self._isolating[run] = self._clock.monotonic()
         try:
@@ -353,8 +344,6 @@ class _Driven(Struct, frozen=True):
 
 
 class _Waiting(Struct):
-    """A run that is not tried again before a time, so that it does not keep the worker busy."""
-
     until: float
     claim: Claim | None = None
 

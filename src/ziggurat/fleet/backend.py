@@ -35,8 +35,6 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 class _Shared:
-    """One circuit or window in Redis: its last known value, and the changes that wait for it."""
-
     def __init__(self, kind: type[Circuit] | type[RateWindow], name: str) -> None:
         self.kind = kind
         self.name = name
@@ -130,7 +128,6 @@ class RedisBackend:
         return await answer
 
     async def _flush(self, key: str, shared: _Shared) -> None:
-        """Apply the changes that wait, and those that arrive meanwhile."""
         tried = False
         try:
             while shared.waiting:
@@ -153,7 +150,6 @@ class RedisBackend:
             shared.flush = None
 
     async def _try(self, key: str, shared: _Shared, changes: list[_Change], until: float) -> list[Any]:
-        """Return the answers of Redis, or those in its place if it is away; the first caller waits until `until`."""
         try:
             async with asyncio.timeout(until - time.monotonic()):
                 answers = await self._swap(key, shared, changes)
@@ -167,7 +163,6 @@ class RedisBackend:
         return answers
 
     async def _swap(self, key: str, shared: _Shared, changes: list[_Change]) -> list[Any]:
-        """Apply changes in their order; again if another process was quicker."""
         while True:
             state: Any = shared.decoder.decode(shared.known) if shared.known else shared.kind()
             answers = [change(state, *args) for change, args in changes]
@@ -187,7 +182,6 @@ class RedisBackend:
         return function(Circuit("forced_open" if self._unavailable == "open" else "forced_closed"), *args)
 
     def _note_wait(self, seconds: float) -> None:
-        """Note how long a call has waited for an answer of Redis."""
         # A call waits when it begins and when it ends. Redis is back only if calls that wait for others are quick, too.
         if seconds > self._patience / (4 if self._is_away else 2):
             self._note_away(TimeoutError(f"a call has waited {seconds:.3f} s"))

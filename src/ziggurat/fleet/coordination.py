@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 
 def checked_client(client: "Redis") -> "Redis":
-    """Return a client, after checking that it returns bytes."""
     if client.get_connection_kwargs().get("decode_responses"):  # type: ignore[no-untyped-call]
         raise ConfigurationError("the client of Redis must return bytes: make it without decode_responses=True")
     return client
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether an error says that Redis cannot be reached, or not in time."""
     from redis.exceptions import ConnectionError as Lost, TimeoutError as Late
 
     return isinstance(error, Lost | Late | OSError | TimeoutError)
@@ -159,7 +157,6 @@ class RedisLeader:
         return Term(number, asked + self._own) if number else None
 
     async def _renew(self, term: Term, token: str) -> None:
-        """Renew a term until it is lost."""
         pause = self._ttl / 4
         while (left := term.until - time.monotonic()) > 0:
             await asyncio.sleep(min(pause, left))
@@ -332,7 +329,6 @@ class RedisQueue:
         self._has_group = True
 
     async def _claim(self) -> RedisJob | None:
-        """Return a job whose consumer has not been seen for the lease."""
         reply = await self._client.xautoclaim(
             self._stream, _GROUP, self._consumer, round(self._lease * 1000), self._cursor, count=1
         )
@@ -353,8 +349,6 @@ class RedisQueue:
 
     @asynccontextmanager
     async def _held(self, job: RedisJob) -> AsyncIterator[None]:
-        """Keep a job from other consumers while it is handled."""
-
         async def renew() -> None:
             while True:
                 check_cancelled()  # else a job that failed would be kept from the others for ever

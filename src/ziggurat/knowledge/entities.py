@@ -102,6 +102,5 @@ class Relation(Struct, frozen=True, omit_defaults=True):
 
 
 def _both(older: Entity | Relation, newer: Entity | Relation) -> dict[str, Any]:
-    """Return the merged properties and taint of both."""
     taint = tuple(dict.fromkeys((*older.taint, *newer.taint)))
     return {"properties": {**older.properties, **newer.properties}, "taint": taint}

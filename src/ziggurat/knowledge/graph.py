@@ -406,7 +406,6 @@ def _folded(label: str) -> str:
 
 
 def unknown(name: str, names: Collection[str]) -> EntityNotFound:
-    """Return the error for an entity that does not exist."""
     near = similar(name, names, 3)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
     return EntityNotFound(f"there is no entity {name!r}; {hint}")
@@ -417,7 +416,6 @@ def _shown(relation: Relation) -> str:
 
 
 def _quote(text: str) -> str:
-    """Quote a text for Graphviz, with its backslashes escaped."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
     return f'"{text}"'
 
@@ -432,8 +430,6 @@ _Links = Mapping[str, _Targets]
 
 
 class _Compiled:
-    """The graph as a rustworkx structure; made again only when the graph has changed."""
-
     def __init__(self, outgoing: _Links) -> None:
         try:
             import rustworkx
@@ -478,7 +474,6 @@ def _fewest(outgoing: _Links, source: str, target: str) -> list[str] | None:
 
 
 def _propagate(outgoing: _Links, incoming: _Links, rounds: int) -> list[list[str]]:
-    """Return groups of entities that are more connected with each other than with the rest."""
     ids = list(outgoing)
     numbers = {name: number for number, name in enumerate(ids)}
     near = [_near(outgoing[name], incoming[name], numbers) for name in ids]

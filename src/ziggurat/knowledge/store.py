@@ -39,8 +39,6 @@ _relation = codec.decoder(Relation)
 
 
 class _Row(Struct, frozen=True, array_like=True):
-    """The latest change of an entity or a relation."""
-
     place: int
     source: str
     target: str
@@ -69,7 +67,6 @@ class _Rows:
         ]
 
     def put(self, things: Sequence[Entity | Relation], *, together: bool) -> None:
-        """Write entities and relations: all of them or none."""
         self._check(things)
         change = self._next()
         keys = [_key(thing) for thing in things]
@@ -83,12 +80,10 @@ class _Rows:
         self._database.many(_PUT, [(self._graph, *key, change, value) for key, value in zip(keys, values, strict=True)])
 
     def remove_entity(self, name: str) -> bool:
-        """Remove an entity with its relations; return whether it existed."""
         there = name in self._present([name])
         return there and self._mark_removed(_OF, (self._graph, name, name)) > 0
 
     def remove_relation(self, source: str, target: str, kind: str | None) -> int:
-        """Remove relations; return how many were removed."""
         return self._mark_removed(_ONE, (self._graph, source, target, kind, kind))
 
     def _mark_removed(self, condition: str, values: Sequence[object]) -> int:
@@ -266,5 +261,4 @@ class GraphStore:
             self._made = True
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        """Run all writing jobs in one transaction; if it fails, all of them fail."""
         write_batch(self._database, jobs, (CallerError,), before=self._tables)

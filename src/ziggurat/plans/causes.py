@@ -16,15 +16,11 @@ from ziggurat.plans.state import StateType, Values
 
 
 class Update(Struct, frozen=True, eq=False, omit_defaults=True):
-    """What a node has returned, as it is recorded: its changes of the state, and which edges are taken then."""
-
     changes: tuple[Values, ...]
     to: tuple[str, ...] = ()
 
 
 class NodeCause(Struct, eq=False):
-    """A point in a graph's run: the start, the end of a node, or where branches meet."""
-
     parents: tuple["NodeCause", ...]
     depth: int
     name: str = ""
@@ -52,8 +48,6 @@ class NodeCause(Struct, eq=False):
 
 
 class Token(Struct, frozen=True, eq=False):
-    """What travels along an edge: a point of the run, and the values of the state there."""
-
     cause: NodeCause
     values: Values
 
@@ -63,7 +57,6 @@ class Token(Struct, frozen=True, eq=False):
 
 
 def joined(tokens: Sequence[Token], state_type: StateType) -> Token:
-    """Return the token where branches meet, which are listed in declared order."""
     first = tokens[0]
     different = {id(each.cause): each for each in tokens}
     if len(different) == 1:

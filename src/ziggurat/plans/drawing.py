@@ -45,7 +45,6 @@ def _label(place: Place) -> str:
 
 
 def diagram_of_graph(shape: Shape, marks: Mapping[str, Mark]) -> Diagram:
-    """Return the diagram of a graph; edges that a route may choose are dotted."""
     nodes = [DiagramNode(START, shape="circle")]
     for node in shape.nodes:
         join = f"\n{node.join}" if node.join != "all" else ""

@@ -80,7 +80,6 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 def read_plan(reply: str) -> tuple[PlannedStep, ...]:
-    """Return the steps of a plan: its numbered lines."""
     steps: list[PlannedStep] = []
     for line in reply.splitlines():
         match = _STEP.fullmatch(line.rstrip())
@@ -113,7 +112,6 @@ def _read_step(text: str) -> PlannedStep | None:
 
 
 def _read_object(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """Return the JSON object that begins at a place, None if there is none, and where it ends."""
     try:
         codec.check_depth(text[start:])
         value, end = JSONDecoder().raw_decode(text, start)
@@ -383,7 +381,6 @@ class _Attempts(msgspec.Struct, eq=False):
         return read_verdict(answer) if isinstance(answer, str) else _verdict_of(answer)
 
     def _done(self, steps: tuple[ExecutedStep, ...]) -> str:
-        """Return what was done for the goal, with this plan last."""
         plans = [*self.earlier, *([steps] if steps else [])]
         return "\n".join(_listed(each, [_result_of(step) for step in each]) for each in plans)
 

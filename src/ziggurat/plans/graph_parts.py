@@ -153,8 +153,6 @@ def _call_of_items(
     checked: Callable[[Changes], Values],
     state_type: StateType,
 ) -> NodeCall:
-    """Return the call of a map: of each item at a place of its own, below that of the node."""
-
     async def call_item(item: object, ctx: Context, /) -> Update:
         with program_at(ctx):
             return Update(state_type.recorded(tuple([checked(each) for each in await call(item, ctx)])))
@@ -179,7 +177,6 @@ def _call_of_items(
 def _declared_writes(
     function: Callable[..., Any], name: str, writes: str | Sequence[str] | None, state_type: StateType
 ) -> frozenset[str] | None:
-    """Return the fields that a node may change, as it declares them; None if it does not."""
     kind = get_type_hints(function).get("return")
     if isinstance(writes, str):
         state_type.require(writes, name)
@@ -244,7 +241,6 @@ def node_of(
 
 
 def route_of(source: str, choose: Callable[[Any], Any], names: Sequence[str] | None) -> GraphRoute:
-    """Return a route to the nodes of some names, by default those in the annotation of the function."""
     kind = None if inspect.isclass(choose) else get_type_hints(choose).get("return")
     single = get_origin(kind) not in (list, tuple, Sequence) and kind not in (list, tuple)
     literal = kind if single else next(iter(get_args(kind)), None)

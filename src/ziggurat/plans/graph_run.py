@@ -26,8 +26,6 @@ from ziggurat.tools.guarded_call import fan_out
 
 
 class _Meeting:
-    """What has come by the edges to a member that has several."""
-
     __slots__ = ("arrived", "chosen", "missing")
 
     def __init__(self, entries: int) -> None:
@@ -73,7 +71,6 @@ class GraphRun:
     # -- regions -------------------------------------------------------------------------------------------------
 
     async def _run_round(self, this: _Round, ready: list[Member], ctx: Context) -> Token:
-        """Run the members of a region until all are settled, and return what they have led to together."""
         while len(ready) == 1:  # a chain needs no task of its own for each node
             ready = await self._step(this, ready[0], ctx)
         if ready:
@@ -88,7 +85,6 @@ class GraphRun:
         return joined([each[3] for each in sorted(this.loose, key=lambda each: each[:3])], self.state_type)
 
     async def _strand(self, this: _Round, member: Member, group: FanOut[None], ctx: Context) -> None:
-        """Run a member and what follows from it, in a task of its own."""
         ready = [member]
         while ready:
             ready = await self._step(this, ready[0], ctx)
@@ -96,7 +92,6 @@ class GraphRun:
                 group.add((partial(self._strand, this, other, group), ctx))
 
     async def _step(self, this: _Round, member: Member, ctx: Context) -> list[Member]:
-        """Run a member, and return those that are ready then."""
         token = this.tokens.pop(member.index)
         chosen: Container[object] = ()
         if member.chance:
@@ -117,7 +112,6 @@ class GraphRun:
         return ready
 
     async def _run_loop(self, region: Region, token: Token, ctx: Context) -> tuple[Token, set[Edge]]:
-        """Run a loop to its end, and return the edges by which it is left."""
         first = region.first[0]
         for _ in range(first.node.rounds):
             this = _Round()
@@ -160,7 +154,6 @@ class GraphRun:
         chosen: Container[object] | None,
         ready: list[Member],
     ) -> list[Member]:
-        """Settle the edges of a member that has ended, and of all that is passed over then, and return those."""
         passed: list[Member] = []
         skipped: list[Member] = []
         while True:
@@ -190,7 +183,6 @@ class GraphRun:
         ready: list[Member],
         passed: list[Member],
     ) -> None:
-        """Settle an edge to a member, which may be ready then, or passed over."""
         if len(member.entries) > 1:
             met = self._meet(this, member, position, token, live)
             if met is None:
@@ -221,7 +213,6 @@ class GraphRun:
         return joined([token for token, _ in arrived], self.state_type), runs
 
     def _choose(self, this: _Round, member: Member, meeting: _Meeting, position: int) -> Token:
-        """Let a member start with one of its edges; return what came by it."""
         meeting.chosen = position
         for number, other in enumerate(meeting.arrived):
             if other is not None and number != position:
@@ -249,12 +240,10 @@ class GraphRun:
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def _next_name(self, node: GraphNode) -> str:
-        """Return the place of the next call of a node: ``write``, ``write#2`` ..."""
         number = self.numbers.get(node.name, 0) + 1
         return node.name if number == 1 else f"{node.name}#{number}"
 
     async def _run_node(self, node: GraphNode, token: Token, ctx: Context) -> tuple[Token, Sequence[str]]:
-        """Answer a node from the record, or call it; return what it leads to, and the edges that it has chosen."""
         place, journal, state_type = place_at(ctx, self._next_name(node)), self.journal, self.state_type
         self.numbers[node.name] = self.numbers.get(node.name, 0) + 1
         emits = ctx.listens(NodeChanged)
@@ -327,7 +316,6 @@ class GraphRun:
 
 
 def tolerant_in(region: Region) -> list[str]:
-    """Return the names of the nodes whose failures do not end the graph."""
     names: list[str] = []
     for member in region.members:
         if member.tolerant:

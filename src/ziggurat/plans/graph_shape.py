@@ -49,7 +49,6 @@ class Shape(Struct, eq=False):
 
 
 def bits_of(bits: int) -> Iterator[int]:
-    """Yield the positions of the bits that are set, from the lowest."""
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1
@@ -109,11 +108,9 @@ class _Links:
             )
 
     def only_through(self, at: int) -> int:
-        """Return the nodes to which every way passes one, as bits; itself too."""
         return self.everything & ~self.reached(self.starts, self.after, ~(1 << at))
 
     def circle(self, edges: Sequence[Edge]) -> list[int]:
-        """Return the nodes of a circle of edges; none if there is no circle."""
         before: dict[int, list[int]] = {}
         for edge in edges:
             before.setdefault(self.at[edge.target], []).append(self.at[edge.source])
@@ -259,7 +256,6 @@ _MAX_WAYS = 16
 
 
 def check_joins(shape: Shape, routes: Mapping[str, GraphRoute]) -> None:
-    """Check that no node waits for several ways of which a route chooses one."""
     entries: dict[str, list[Edge]] = {node.name: [] for node in shape.nodes}
     for edge in shape.edges:
         if edge.target != END and edge not in shape.back:
@@ -274,14 +270,12 @@ def check_joins(shape: Shape, routes: Mapping[str, GraphRoute]) -> None:
 
 
 def _taken(edge: Edge, ways: list[_Choices], routes: Mapping[str, GraphRoute]) -> list[_Choices]:
-    """Return what routes must have chosen so that an edge is taken."""
     if edge.chosen and routes[edge.source].single:
         return [{**way, edge.source: frozenset([edge.target])} for way in ways]
     return ways
 
 
 def _started(node: GraphNode, entries: Sequence[Edge], ways: list[list[_Choices]]) -> list[_Choices]:
-    """Return what routes must have chosen so that a node starts."""
     if node.join != "all":
         return _few([way for each in ways for way in each])
     together = ways[0]

@@ -162,7 +162,6 @@ class SearchLimitExceeded(LimitExceeded, NoPlan):
 
 
 def _unmet(preconditions: Mapping[str, Any], world: World) -> str:
-    """Return which precondition does not hold, in words; empty if all do."""
     for name, value in preconditions.items():
         if callable(value):
             answer = value(world)
@@ -212,8 +211,6 @@ class _State(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
-    """A task whose methods are tried one after the other, and the state in which it was met."""
-
     task: str
     methods: Sequence[Method]
     number: int
@@ -312,7 +309,6 @@ class _Search:
         return _State(agenda, state.steps, state.count, state.changes)
 
     def _go_back(self, error: NoPlan) -> None:
-        """Make the next method current of the last choice that has one."""
         while self._choices:
             choice = self._choices[-1]
             self._refuse(choice.task, choice.methods[choice.number], str(error))

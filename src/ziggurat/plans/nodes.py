@@ -19,12 +19,7 @@ OnFailure = Union[Literal["raise", "continue"], "Node"]
 
 
 class Node(CheckedStruct, frozen=True, eq=False, kw_only=True):
-    """A node of a plan; see its subclasses.
-
-    Args:
-        on_failure: ``"raise"`` the error, so that the node around it fails as well; ``"continue"`` without an output;
-            or a node to run instead, whose output is used. It has the text of the error in the variable ``error``.
-    """
+    """A node of a plan; see its subclasses."""
 
     on_failure: OnFailure = "raise"
 
@@ -194,7 +189,6 @@ class Place(Struct, frozen=True, eq=False):
 
 
 def place_nodes(nodes: Iterable[Node], *, alike: bool = False) -> tuple[Place, ...]:
-    """Return the places of the outermost nodes of a plan, each with those in it."""
     names: set[str] = set()
     return tuple(_place(node, "", names, 0, alike=alike) for node in nodes)
 

@@ -43,7 +43,6 @@ class Execution:
         return output
 
     async def _handle(self, error: Exception, place: Place, values: _Values, results: _Results, number: int) -> Any:
-        """Do what the policy of a node says after it has failed."""
         await self._note(place, "failed", results, number, error=described(error))
         if place.instead is not None:
             values["error"] = text_of(error)
@@ -57,7 +56,6 @@ class Execution:
     async def _note(
         self, place: Place, status: NodeStatus, results: _Results, number: int, output: Any = None, *, error: str = ""
     ) -> None:
-        """Add the result of a node at its place in the plan's order, and tell listeners of it."""
         ctx, why = _here(), error or None
         at, name = f"{ctx.path}/{place.name}", place.variable or place.name
         value = _plain_output(output, place)

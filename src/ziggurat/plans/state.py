@@ -43,7 +43,6 @@ def merge(current: Mapping[K, V], update: Mapping[K, V]) -> dict[K, V]:
 
 
 def reducer_of(annotation: object) -> tuple[Any, Reducer | None]:
-    """Return the type in the annotation of a field, and its reducer if it has one."""
     if get_origin(annotation) is not Annotated:
         return annotation, None
     kind, *others = get_args(annotation)
@@ -54,7 +53,6 @@ def reducer_of(annotation: object) -> tuple[Any, Reducer | None]:
 
 
 def fitting(kind: object) -> Reducer | None:
-    """Return which of `append` and `merge` fits a type: the one for lists, the other for dictionaries."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     whole = get_origin(kind) or kind
@@ -167,7 +165,6 @@ class StateField(Struct, frozen=True, eq=False):
 
 
 def _update_type(kind: Any, reducer: Reducer | None) -> Any:
-    """Return the type of updates: what the reducer's second parameter is annotated with, else that of the field."""
     if reducer is None or not hasattr(reducer, "__annotations__") or reducer.__module__ == append.__module__:
         return kind
     hints = [each for name, each in get_type_hints(reducer).items() if name != "return"]
@@ -223,11 +220,9 @@ class StateType:
         return values
 
     def state_of(self, values: Values) -> Any:
-        """Return a state with these values, for one node alone."""
         return self.make(**values)
 
     def finished(self, values: Values) -> Any:
-        """Return a state with these values whose lists are ordinary ones."""
         return self.make(**{name: list(each) if isinstance(each, Appended) else each for name, each in values.items()})
 
     def apply_all(self, values: Values, updates: Iterable[Mapping[str, Any]]) -> Values:
@@ -244,7 +239,6 @@ class StateType:
         return values
 
     def checked(self, update: Mapping[str, Any], node: str, writes: frozenset[str] | None) -> Values:
-        """Return an update with the values in the types of their fields."""
         values: Values = {}
         for name, value in update.items():
             field = self.fields.get(name)
@@ -260,7 +254,6 @@ class StateType:
         return values
 
     def recorded(self, updates: tuple[Values, ...]) -> tuple[Values, ...]:
-        """Return updates that were checked as values that have a JSON form."""
         if not self.converted:
             return updates
         forms = self.converted
@@ -270,7 +263,6 @@ class StateType:
         )
 
     def restored(self, updates: Iterable[Values], path: str) -> tuple[Values, ...]:
-        """Return the recorded updates of the node at a path as values in the types of their fields."""
         fields = self.fields
         try:
             return tuple(
@@ -290,7 +282,6 @@ class StateType:
         return f"the node {node} writes the field {name!r}, which {self.name} does not have; {hint}"
 
     def advice(self, name: str) -> str:
-        """Return how a field gets a reducer."""
         kind = self.fields[name].kind
         title = getattr(kind, "__name__", str(kind)) if not hasattr(kind, "__args__") else str(kind)
         reducer = fitting(kind)

@@ -84,7 +84,6 @@ async def _standing(nodes: NodeNames, plan: Runnable[Any], run_id: str) -> Diagr
 async def follow_nodes(
     nodes: NodeNames, plan: Runnable[Any], run_id: str, deps: Mapping[Key[Any], Any] | None = None
 ) -> "_Followed":
-    """Go through the record of a run, and return how far its nodes have come; nothing is called."""
     followed = _Followed(nodes)
     await plan.replay(run_id, strict=False, listeners=[followed.listen], deps=deps)
     return followed

@@ -29,14 +29,7 @@ _REFERENCE = re.compile(r"\{(\{[A-Za-z_]\w*\})\}|\{([A-Za-z_]\w*)\}")
 
 
 def fill(template: Any, variables: Variables, where: str) -> Any:
-    """Return a text, or data with texts in it, in which ``{name}`` is replaced by the variable of that name.
-
-    A text that is nothing but ``"{name}"`` becomes the value itself, with its type. ``{{name}}`` stands for ``{name}``,
-    and other braces for themselves.
-
-    >>> fill({"query": "about {topic}", "limit": "{count}"}, {"topic": "tea", "count": 3}, "search")
-    {'query': 'about tea', 'limit': 3}
-    """
+    """Replace ``{name}`` in texts; one that is nothing but ``"{name}"`` becomes the value itself, with its type."""
     if isinstance(template, str):
         if "{" not in template:
             return template
@@ -61,7 +54,6 @@ def escaped(template: Any, known: Collection[str] = ()) -> Any:
 
 
 def items_of(over: str, variables: Variables, where: str) -> list[Any]:
-    """Return the items of the list that a variable has, or of a JSON list as text."""
     if over not in variables:
         raise InvalidArguments(
             f"{where} goes over the variable {over!r}, a name without braces, which has no value there; there are: "
@@ -89,7 +81,6 @@ def _value(name: str, variables: Variables, where: str) -> Any:
 
 
 def text_of_value(value: object) -> str:
-    """Return a value as part of a text: text unchanged, None as an empty text, anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else canonical(value).decode()

@@ -25,7 +25,6 @@ Work = Callable[[Variables, Context], Coroutine[Any, Any, Any]]
 
 
 def work_of(place: Place, agent: Runnable[Any] | None) -> Work:
-    """Return what does the task at a place; `agent` is that of the plan."""
     task = place.node
     assert isinstance(task, Task)
     if task.function is not None:
@@ -64,7 +63,6 @@ def _call_of_function(task: Task, function: Any, name: str) -> Work:
 
 
 def _arguments_by_name(task: Task, called: "Step[..., Any]") -> Callable[[Variables], Mapping[str, Any]]:
-    """Return what reads the arguments of a function from the variables named as its parameters."""
     parameters = called.signature.parameters.values()
     if any(each.kind not in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY) for each in parameters):
         raise ConfigurationError(
@@ -113,7 +111,6 @@ def _call_of_agent(task: Task, agent: Runnable[Any], name: str) -> Work:
 
 
 def output_of(run: AgentRun) -> Any:
-    """Return what an agent has answered; raise the error of a run that ended otherwise."""
     if not run.is_reusable:
         raise stops.error_of(run.stop)
     answer = run._answer

@@ -143,7 +143,6 @@ class Bus:
         return BusStatistics(self._sent, self._dead, lagged, tuple(self._subscriptions), roles)
 
     def pass_on(self, sender: "Subscription", content: object, to: Address, reply_to: int | None) -> BusMessage:
-        """Send a message in the name of a subscriber, which calls this."""
         self._require_open()
         if self._subscriptions.get(sender.name) is not sender:
             raise BusClosed(f"{sender.name} has left the bus")
@@ -157,7 +156,6 @@ class Bus:
         return message
 
     def leave(self, subscription: "Subscription") -> None:
-        """Remove a subscriber, which calls this; another one may have its name by then."""
         if self._subscriptions.get(subscription.name) is subscription:
             del self._subscriptions[subscription.name]
             if subscription.role is not None:
@@ -247,7 +245,6 @@ class Subscription:
             yield message
 
     def take(self, message: BusMessage) -> None:
-        """Add a message for this subscriber; the bus calls this."""
         if len(self._waiting) >= self._bus.capacity:
             self._waiting.popleft()
             self._missed += 1
@@ -256,7 +253,6 @@ class Subscription:
         self.wake()
 
     def wake(self) -> None:
-        """Let a waiting `receive` look again; the bus calls this."""
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 

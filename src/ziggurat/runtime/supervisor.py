@@ -61,8 +61,6 @@ class Child(CheckedStruct, frozen=True):
 
 
 class ChildStatistics(Struct, frozen=True):
-    """The figures of a child."""
-
     name: str
     state: ChildState
     restarts: int
@@ -386,7 +384,6 @@ class Supervisor:
             self._over = self._over or self.auto_shutdown == "any_significant" or not others
 
     async def _restart(self, running: _Running, error: BaseException | None) -> None:
-        """Restart a child that has ended or has not started, with those that the strategy restarts with it."""
         if running.state != "waiting":  # stopped by a command, or started with a group, since
             return
         child = running.child
@@ -419,7 +416,6 @@ class Supervisor:
             self._clock.call_at(now + delay, partial(self._actions.put_nowait, start))
 
     def _group(self, running: _Running) -> list[_Running]:
-        """Return the children that are restarted together, in the order in which they are started."""
         all_children = list(self._children.values())
         if self.strategy in ("one_for_one", "dynamic"):
             return [running]
@@ -429,7 +425,6 @@ class Supervisor:
     # -- stopping --------------------------------------------------------------------------------------------------
 
     async def _stop(self, children: Iterable[_Running]) -> None:
-        """Stop children, the last one first; those of a dynamic supervisor at the same time."""
         order = list(children)[::-1]
         if self.strategy == "dynamic":
             await asyncio.gather(*map(self._stop_one, order))
@@ -472,8 +467,6 @@ class Supervisor:
 
 
 class _Block:
-    """A supervisor that runs beside the block of an ``async with``, in a task of its own."""
-
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._body = asyncio.current_task()

@@ -22,8 +22,6 @@ _MOST_FILES = 1_000
 
 
 class _Header(Struct, rename="kebab"):
-    """The YAML at the beginning of a SKILL.md; other keys are ignored."""
-
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     description: Annotated[str, Meta(min_length=1, max_length=1024)]
     license: str = ""
@@ -105,15 +103,6 @@ class Skill(Struct, frozen=True, kw_only=True):
 
 
 def load_skill(folder: str | Path) -> Skill:
-    """Read a skill.
-
-    Args:
-        folder: The folder with SKILL.md.
-
-    Raises:
-        ConfigurationError: the folder or its SKILL.md breaks a rule of the convention, which the message names.
-        MissingExtra: PyYAML is not installed.
-    """
     folder = Path(folder)
     path = folder / MAIN
     try:

@@ -35,7 +35,6 @@ class Assignment(Struct, frozen=True):
 
     @property
     def handle(self) -> str:
-        """The name of the assignment, unique in a run of the team."""
         return f"{self.member}-{self.number}"
 
 
@@ -49,8 +48,6 @@ _Outcome = AgentRun | Exception | Suspend
 
 
 class Assignments:
-    """The assignments of one run of a team, by their handles."""
-
     def __init__(self, members: Mapping[str, Runnable], limit: int, ctx: Context) -> None:
         self._members = members
         self._limit = limit
@@ -60,7 +57,6 @@ class Assignments:
         self._running: list[asyncio.Task[_Outcome]] = []  # when one was started last
 
     async def restore(self) -> None:
-        """Go on with the assignments that are on record, where a run is continued or replayed."""
         journal, place = journal_of(self._ctx), self._ctx.at(_RECORDS).path
         if not (journal.reopened or journal.replaying):
             return
@@ -110,7 +106,6 @@ class Assignments:
         await self._place(records, handle).note(records, assignment)
 
     async def cancel(self, handle: str) -> Report:
-        """Cancel an assignment, and record that, if it has not ended."""
         self._require(handle)
         task = self._tasks[handle]
         if task is not None and (not task.done() or isinstance(task.result(), Suspend)):
@@ -134,11 +129,7 @@ class Assignments:
         return self.reports(chosen)
 
     async def beside(self, leader: Awaitable[AgentRun], *, wait: bool) -> AgentRun:
-        """Return the run of the leader; where it waits for a person, also the members are waited for first.
-
-        With `wait` they are waited for in any case. Otherwise a run would be suspended while members are at work, whose
-        questions nobody would be shown before it is resumed.
-        """
+        # Where the leader waits for a person, members are waited for first: else nobody would be shown their questions.
         try:
             run = await leader
         except RecordEnds:
@@ -153,7 +144,6 @@ class Assignments:
         return run
 
     async def _waiting(self, pending: Sequence[Any] = (), handles: Sequence[str] | None = None) -> tuple[Any, ...]:
-        """Wait until assignments have ended or wait for a person; return what is waited for."""
         chosen = [task for each in handles or self._tasks if (task := self._tasks[each]) is not None]
         if chosen:
             await asyncio.wait(chosen)
@@ -168,7 +158,6 @@ class Assignments:
         return tuple(items.values())
 
     def reports(self, handles: Sequence[str] | None = None) -> list[Report]:
-        """Return how far some or all are, in the order in which they were started."""
         chosen = self._tasks.keys() if handles is None else {*handles}
         return [self._report(handle) for handle in self._tasks if handle in chosen]
 

@@ -29,15 +29,11 @@ _COMPLETED = stops.Completed()
 
 
 class MemberTurn(Struct, frozen=True, eq=False):
-    """A turn of a member: who speaks, and the messages that it gets."""
-
     member: Runnable
     messages: tuple[Message, ...]
 
 
 class TeamConversation:
-    """The conversation of a team during one run: what it was asked, and the turns of its members, each signed."""
-
     def __init__(
         self,
         request: AgentRequest,
@@ -62,7 +58,6 @@ class TeamConversation:
         return MemberTurn(member, (*messages, note(prompt)) if prompt else messages)
 
     def asked_of(self, member: Runnable) -> tuple[Message, ...]:
-        """Return what a member sees of what the team was asked, and of the turns before in the same session."""
         return self._views.beginning(member.name, self.messages)
 
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
@@ -107,7 +102,6 @@ class TeamConversation:
     async def speak_all(
         self, members: Sequence[Runnable], prompt: str, at: Context, *, limit: int | None
     ) -> dict[str, AgentRun]:
-        """Let all members speak at the same time; return the runs of those that have answered, at least one."""
         turns = [await self.turn_of(each, prompt) for each in members]
         outcomes = zip(members, await self.round(turns, at, limit=limit, required=True), strict=True)
         return {member.name: run for member, run in outcomes if isinstance(run, AgentRun)}
@@ -122,8 +116,6 @@ class TeamConversation:
     async def speak(
         self, turns: Sequence[MemberTurn], at: Context, *, limit: int | None = None, until: int | None = None
     ) -> tuple[AgentRun | Exception | None, ...]:
-        """Run members at the same time, each at a place of its own, and return their runs and errors."""
-
         async def call(turn: MemberTurn) -> AgentRun:
             ambient = AMBIENT.get()
             assert ambient is not None
@@ -139,11 +131,9 @@ class TeamConversation:
         return await self.turn(await self.turn_of(member, prompt, "replies"), ctx.under(member.name))
 
     async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
-        """Return the run of the team, whose answer a member gives to a prompt."""
         return self.answered(member.name, await self.prompted(member, prompt, ctx))
 
     def require_an_answer(self, names: Sequence[str], outcomes: Sequence[AgentRun | Exception | None]) -> None:
-        """Raise if members have had turns and nobody has answered."""
         failures = [(name, each) for name, each in zip(names, outcomes, strict=True) if isinstance(each, Exception)]
         if not failures or any(isinstance(each, AgentRun) for each in outcomes):
             return
@@ -154,7 +144,6 @@ class TeamConversation:
     def log_failures(
         self, turns: Sequence[MemberTurn], outcomes: Sequence[AgentRun | Exception | None], at: Context
     ) -> None:
-        """Log the unexpected errors of members that the team goes on without."""
         for turn, outcome in zip(turns, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 note_failure(outcome, f"the member {turn.member.name}", at, "the team goes on without it")
@@ -165,7 +154,6 @@ class TeamConversation:
         self.messages.append(note(text, source))
 
     def repeat(self, member: str, run: AgentRun) -> AgentRun:
-        """Return the run of the team, whose answer is one that a member has given before."""
         self.messages.append(signed(assistant(run.text), member))
         return self.answered(member, run)
 
@@ -174,7 +162,6 @@ class TeamConversation:
         return self.end(self.team, text)
 
     def answered(self, member: str, run: AgentRun) -> AgentRun:
-        """Return the run of the team, which ends as the last one of a member."""
         return self.end(full_name(member, run), run._output, run.stop, run)
 
     def end(

@@ -189,7 +189,6 @@ class _Desk(Struct, eq=False):
         return _Offer(targets, box)
 
     def _handoff(self, run: AgentRun, offer: _Offer, visited: Sequence[str]) -> Handoff | None:
-        """Return the handoff that an agent has asked for, or else that of the policy; None if the run ends."""
         if isinstance(run.stop, stops.ToolCalled):
             results = [each for message in run.messages[run.start :] for each in message.tool_results]
             own = [each for each in results if each.name == run.stop.name and each.error is None]
@@ -255,8 +254,6 @@ def _asked(result: str, target: str) -> Handoff:
 
 
 async def _record(source: str, handoff: Handoff, at: Context) -> None:
-    """Record a handoff before the turn of its target, and tell listeners of it."""
-
     async def item_of(request: Handoff, ctx: Context) -> HandoffItem:
         now = datetime.fromtimestamp(ctx.clock.now(), UTC)
         return HandoffItem(

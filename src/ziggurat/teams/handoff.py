@@ -74,8 +74,6 @@ Handoffs = Annotated[HandoffPolicy, Meta(description="as sequential_handoff('wri
 
 
 class _Targets(Struct, frozen=True):
-    """A tool for each of several targets."""
-
     title: str
     tool_names: tuple[tuple[str, str], ...] | None = None
     description: str | None = None

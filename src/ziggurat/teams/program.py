@@ -51,7 +51,6 @@ class _TeamProgram:
         self.facts = facts
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
         with noting_own_mistakes(ctx):  # of functions that direct the members
             return await run_program(partial(self.control, request, ctx), ctx, members=self.facts[MEMBERS])
 
@@ -68,7 +67,6 @@ def as_runnable(
     arguments: TeamArguments,
     lent: Mapping[str, Toolbox] = _NOTHING,
 ) -> Runnable:
-    """Make a Runnable of the code of a team, which calls its members at places below its context."""
     name = arguments.get("name", pattern)
     check_new_name(name, "the name of a team")
     parts = agent_parts(
@@ -94,7 +92,6 @@ def as_runnable(
 
 
 def _read(members: Mapping[str, Runnable], way: str, run: AgentRun) -> AgentRun:
-    """Return a recorded run with its output in the type of the member that gave it, or one as it is to be recorded."""
     name, _, within = run.agent.partition("/")
     read = getattr(parts_of(members[name]), way) if name in members else None
     return run if read is None else replace(read(replace(run, agent=within or name)), agent=run.agent)

@@ -34,16 +34,7 @@ _AROUND = "\"'`*. \t\r"
 
 
 def name_in(text: str, names: Collection[str], end: str | None = None) -> str | None:
-    """Return the name that stands first in a reply, as a word of its own; None if there is none.
-
-    A reply that is nothing but a name may have other capitals. The word `end` counts only if it is a whole line, the
-    first one: in a sentence it ends nothing.
-
-    >>> name_in("I think **ann** should, then ben.", ["ben", "ann", "an"])
-    'ann'
-    >>> name_in("We are not DONE.", ["ben", "ann"], "DONE"), name_in("**Done.**", ["ben", "ann"], "DONE")
-    (None, 'DONE')
-    """
+    """Return the name that stands first in a reply, as a word of its own; None if there is none."""
     if end is not None and text.strip().partition("\n")[0].strip(_AROUND).casefold() == end.casefold():
         return end
     stripped = text.strip().strip(_AROUND)
@@ -56,22 +47,11 @@ def name_in(text: str, names: Collection[str], end: str | None = None) -> str | 
 
 
 def value_in(reply: str, kind: type[T]) -> T:
-    """Return the first JSON list of a type in a reply, which may have words around it.
-
-    >>> value_in('As in [1]: ["find it", "read it"]. Done!', list[str])
-    ['find it', 'read it']
-    """
     return _read(reply, re.compile(r"\["), kind, "list")[0]
 
 
 def decision_in(reply: str, kind: type[T]) -> T:
-    """Return the JSON object of a type that stands on lines of its own in a reply, which may have other lines.
-
-    An object in a sentence is no decision, as a reply may cite what somebody else has written.
-
-    >>> decision_in('They say {"done": 1}, but:\\n{"done": 0}', dict[str, int])
-    {'done': 0}
-    """
+    # An object in a sentence is no decision: a reply may cite what somebody else has written.
     first, *others = _read(reply, _OWN_LINE, kind, "object", alone=True)
     if any(each != first for each in others):
         raise InvalidArguments("there are several JSON objects in it, which differ")
@@ -107,7 +87,6 @@ def _read(reply: str, opening: "re.Pattern[str]", kind: type[T], noun: str, *, a
 
 
 def listed_in(reply: str) -> list[str]:
-    """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines."""
     try:
         items = value_in(reply, list[str | dict[str, Any]])
         return [text for each in items if (text := (each if isinstance(each, str) else encode(each).decode()).strip())]
@@ -118,10 +97,7 @@ def listed_in(reply: str) -> list[str]:
 
 
 def parse_score(text: str) -> float:
-    """Return the number with which a reply begins, at least 0 and at most 1, such as 0.8, 80 % or 8/10.
-
-    One in a sentence is no score; without a score it is 0.5.
-    """
+    """Return the number with which a reply begins, such as 0.8, 80 % or 8/10; one in a sentence is no score."""
     line = text.strip()[:1_000].partition("\n")[0]
     number = _SCORE.match(line)
     if number is None:
@@ -159,13 +135,7 @@ Splitter = Annotated[
 
 
 def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:
-    """Split a task at the marks of a list, commas, semicolons and "and"; by depth also at "then" and the like.
-
-    >>> split_task("1. find it 2. read it then copy it", "depth")
-    [Subtask(text='find it', depth=0), Subtask(text='read it', depth=0), Subtask(text='copy it', depth=1)]
-    >>> [each.depth for each in split_task("Find it, then read it. Finally, copy it", "depth")]
-    [0, 1, 2]
-    """
+    """Split a task at marks of a list, commas, semicolons and "and"; by depth also at "then" and the like."""
     text = _MARK.sub(", ", text)
     if by == "breadth":
         return [Subtask(each.strip()) for each in _PRIMARY.split(text) if each.strip()]

@@ -56,7 +56,6 @@ def each_other(names: dict[str, Runnable]) -> list[DiagramEdge]:
 
 
 def circle(names: Sequence[str]) -> list[DiagramEdge]:
-    """Return the edges from each member to the next one, and from the last to the first."""
     return [DiagramEdge(one, other) for one, other in zip(names, [*names[1:], *names[:1]], strict=True)]
 
 
@@ -315,7 +314,6 @@ async def _scores(
     limit: int | None,
     longest: int,
 ) -> dict[str, float]:
-    """Return the mean of the scores that each argument of a round gets from the other members that argued."""
     texts = {name: run.text for name, run in runs.items()}
     cut = {name: text if len(text) <= longest else text[: longest - 1] + "…" for name, text in texts.items()}
     prompts = {name: note(_SCORING + indented(text)) for name, text in cut.items()}

@@ -138,7 +138,6 @@ def _listed(results: Sequence[tuple[str, str]]) -> str:
 
 
 def converge(results: Sequence[tuple[str, str]]) -> str:
-    """Return one text for the results of subtasks, pairs of the member and its answer."""
     if not results:
         return NOTHING
     if len(results) == 1:

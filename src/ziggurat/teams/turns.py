@@ -221,7 +221,6 @@ async def _progress(
 
 
 def progress_in(text: str, members: Mapping[str, object]) -> LedgerProgress:
-    """Return the progress ledger that a manager has written as JSON, on lines of its own; words may be around it."""
     ledger = replies.decision_in(text, LedgerProgress)
     if not ledger.done and ledger.next not in members:
         raise errors.InvalidArguments(f"next is {ledger.next!r:.100}, which is none of {', '.join(members)}")

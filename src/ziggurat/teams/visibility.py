@@ -33,7 +33,6 @@ Instructions are no part of a conversation: nobody sees those of another member.
 
 
 def signed(message: Message, member: str) -> Message:
-    """Return a message of a member's run with the name of who spoke."""
     if message.role != "assistant":
         return replace(message, name=f"{member}/{message.name}") if message.name else message
     return replace(message, name=member if message.name in (None, "", member) else f"{member}/{message.name}")
@@ -55,8 +54,6 @@ def speakers_of(messages: Iterable[Message]) -> list[str | None]:
 
 
 class Views:
-    """What the members of a team see of its conversation, which only grows."""
-
     def __init__(
         self,
         visibility: Choice | View,
@@ -76,7 +73,6 @@ class Views:
         self._known_to: dict[str, Transcript] = {}  # for each member, what it sees of those that were there before
 
     def beginning(self, member: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return what a member sees of what the team was asked."""
         return self._seen(self._view(SeenBy(member, "replies")), messages[: self._question_length])
 
     async def of(
@@ -98,7 +94,6 @@ class Views:
         return tuple([cut(each, longest) for each in seen])
 
     def context(self, member: str, at: Context) -> Context:
-        """Return the context of a member with what it sees of the messages that were there before the run."""
         known = self._known_to.get(member)
         if known is None:
             return at
@@ -109,7 +104,6 @@ class Views:
         return at.within(KNOWN, known)
 
     def _view(self, by: SeenBy) -> MemberView:
-        """Return what a member sees of the messages that were there before the run, to go on with."""
         if self._known is None:
             return MemberView(by)
         view = view_of(self._known, by)

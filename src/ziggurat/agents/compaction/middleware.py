@@ -222,7 +222,6 @@ def _replace_spans(messages: list[Message], spans: list[Span], parts: Sequence[t
 
 
 def _difference(before: list[Message], after: list[Message]) -> Rewrite:
-    """Return the smallest rewriting that turns one conversation into the other."""
     start = shared(before, after)
     tail = shared(before[start:][::-1], after[start:][::-1])
     return Rewrite(start, len(before) - tail, tuple(after[start : len(after) - tail]))

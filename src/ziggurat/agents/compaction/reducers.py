@@ -85,10 +85,7 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
             raise ConfigurationError("Recent() keeps nothing: give messages=..., turns=... or tokens=...")
 
     def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
-        """Return the ranges to shorten, in order, which begin and end between units.
-
-        At each `level` half as much is kept, at the end at least `minimum` units.
-        """
+        """Return the ranges to shorten: at each `level` half as much is kept, but at least `minimum` units."""
         blocks = units(messages)
         count = max(self._kept(messages, blocks) >> level, minimum)
         cut = len(blocks) - count
@@ -124,7 +121,6 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
 
 
 def text_of_parts(messages: Sequence[Message], limit: int | None = None) -> str:
-    """Return messages as text, one line per part, to be read as data."""
     lines: list[str] = []
     for message in messages:
         who = message.role if message.origin is None else "note"
@@ -268,7 +264,6 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
 
 
 def _split(messages: Sequence[Message], room: int | None) -> list[Sequence[Message]]:
-    """Split messages between units into pieces of at most about `room` tokens; a single unit may have more."""
     if room is None:
         return [messages]
     pieces: list[Sequence[Message]] = []

@@ -235,7 +235,6 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
     def _distinct(
         self, blocks: Sequence[_Block], turns: Sequence[Turn], worth: Sequence[float], old: int
     ) -> Iterable[int]:
-        """Return the indices of the recent turns, without near-duplicates of a turn that is kept."""
         distinct: list[int] = []
         for at in sorted(range(old, len(turns)), key=lambda place: (-worth[place], -place)):
             rivals = [turns[each].text for each in distinct if blocks[each][0].role == blocks[at][0].role]
@@ -245,11 +244,7 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
 
 
 def entities_in(text: str) -> tuple[str, ...]:
-    """Return the distinct capitalised phrases of a text, of at least two letters, in order; ignores its first word.
-
-    >>> entities_in("Yesterday Ada Lovelace met Babbage. Ada Lovelace smiled.")
-    ('Ada Lovelace', 'Babbage')
-    """
+    """Return the distinct capitalised phrases, of at least two letters, in order; the first word is ignored."""
     phrases: list[str] = []
     phrase: list[str] = []
     for number, word in enumerate(text.split()):
@@ -267,11 +262,7 @@ def entities_in(text: str) -> tuple[str, ...]:
 
 
 def jaccard(one: str, other: str) -> float:
-    """Return the similarity of two texts' words in lowercase: ``|both| / |either|``; 1 if neither has words.
-
-    >>> jaccard("The cat sat", "the CAT ran")
-    0.5
-    """
+    """Return the share of the words of either text that both have; 1 if neither has words."""
     words, others = set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))
     either = words | others
     return len(words & others) / len(either) if either else 1.0

@@ -77,7 +77,6 @@ class ActiveMemory(Struct, frozen=True, eq=False):
     max_age: float | None = None
 
     def open(self, ctx: Context) -> AgentMemory:
-        """Return the memory, with the clock and ids of a context."""
         embedder, score = None if self.embedder is None else _counted(self.embedder), self.score
         episodic = EpisodicMemory(
             self.store, self.owner, capacity=self.capacity, max_age=self.max_age, embedder=embedder, ctx=ctx
@@ -128,8 +127,7 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
 
 
 async def keep(mind: ActiveMemory, notes: list[Note], ctx: Context) -> list[StoredNote]:
-    """Store the notes of the call at this context; a call repeated after a crash, or in a fork, stores none of them
-    twice."""
+    # A call that is repeated after a crash, or in a fork, stores no note twice.
     stored: list[StoredNote] = []
     for number, note in enumerate(notes, 1):
         stored.append(await _keep_note(mind, note, ids_with_origins(ctx, number, note.content), ctx))

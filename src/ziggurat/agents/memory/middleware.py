@@ -93,7 +93,6 @@ class Remembering(Middleware):
         self._memory = ActiveMemory(self.store, "", self, bounds, embedder, score, capacity, max_age)
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest | None:
-        """Return the request with relevant memories added before the question, None for unchanged."""
         messages = [message for message in request.messages if message.origin != MEMORY]
         place = _question(messages)
         if place is None or not self.limit or not self._is_nearest(ctx):

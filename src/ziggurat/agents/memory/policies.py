@@ -82,11 +82,6 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
     max_tokens: PositiveInt = 500
 
     async def __call__(self, run: AgentRun, ctx: Context, /) -> list[Note]:
-        """Return the facts.
-
-        Raises:
-            ServiceError: the model failed or refused, or a budget refused the call.
-        """
         text = text_of_parts([message for message in _said_in(run) if message.origin is None])
         known = await self._known(text, ctx)
         if known:
@@ -118,7 +113,6 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
 
 
 def _read(line: str, known: Sequence[MemoryRecord], taint: tuple[str, ...]) -> Note | None:
-    """Return the fact in a line of the answer, with its subject and the known fact that it replaces; None if none."""
     text, replaces, subject = _MARK.sub("", line.strip()).strip(), None, None
     arrow = _REPLACES.match(text)
     if arrow is not None:
@@ -133,7 +127,6 @@ def _read(line: str, known: Sequence[MemoryRecord], taint: tuple[str, ...]) -> N
 
 
 def _said_in(run: AgentRun) -> list[Message]:
-    """Return the messages of a run, beginning with the question."""
     history = run.history
     for index in range(min(run.start, len(history)) - 1, -1, -1):
         if history[index].role == "user" and history[index].origin is None:

@@ -61,11 +61,6 @@ def doubtful(recalled: Recalled, bounds: Bounds) -> bool:
 
 
 def notes_on(record: MemoryRecord, *, doubt: bool = False) -> str:
-    """Return when a memory was stored, in UTC, the tools it comes from, and a doubt, separated by commas.
-
-    >>> notes_on(MemoryRecord(id="1", owner="ann", content="It rains.", created=86_400.0, taint=("web",)))
-    '1970-01-02, from the tool web'
-    """
     tools = f"from the tool {', '.join(record.taint)}" if record.taint else ""
     return ", ".join(filter(None, (_date(record.created), tools, "perhaps about something else" if doubt else "")))
 
@@ -106,7 +101,6 @@ def fitting(memories: Sequence[Recalled], tokens: int, bounds: Bounds) -> list[R
 
 
 def recalled_message(recalled: Sequence[Recalled], bounds: Bounds) -> Message:
-    """Return the message that shows recalled memories, or that there are none."""
     if not recalled:
         return Message("user", (Text(NOTHING),), None, MEMORY)
     taint = tuple(sorted({tool for each in recalled for tool in each.record.taint}))
@@ -138,7 +132,6 @@ class WorkingValues(Middleware):
         self.working: WorkingMemory = working
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest | None:
-        """Return the request with the values as they are now, None for unchanged."""
         messages = [message for message in request.messages if not _is_ours(message)]
         records = await self.working.records()
         if records:
