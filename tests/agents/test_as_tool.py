@@ -94,6 +94,25 @@ def test_what_stops_it_is_told_to_the_model() -> None:
     assert _outer(stopped).observations == ("enough",)
 
 
+@pytest.mark.parametrize("again", [False, True])
+async def test_one_that_stops_tells_what_it_has_done_once(again: bool) -> None:
+    @tool(effect="once")
+    def pay() -> str:
+        """Pay."""
+        return "paid 5"
+
+    helper = Agent(ScriptedModel(tool_call("pay"), "done"), tools=[pay], name="helper", max_steps=1)
+    model = ScriptedModel(tool_call("helper", input="go"), *([ConnectionError("gone")] * again), "done")
+    outer = Agent(model, tools=[helper], store="memory:")
+    run = await outer.run("go", run_id="r")
+    if again:
+        run = await outer.resume("r")
+    (told,) = run.observations
+    assert "MaxSteps" in told
+    assert "pay: paid 5" in told
+    assert (await outer.replay("r")).observations == (told,)
+
+
 async def test_its_events_stand_beneath_the_call() -> None:
     outer = Agent(
         ScriptedModel(tool_call("helper", input="x"), "done"), tools=[Agent(ScriptedModel("in"), name="helper")]

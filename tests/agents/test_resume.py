@@ -29,6 +29,7 @@ from ziggurat.agents.stop import Progress
 from ziggurat.core.path import is_model_call
 from ziggurat.errors import AlreadyDecided, JournalMismatch, ModelError, RunInProgress, RunNotFound
 from ziggurat.events import ModelEnded
+from ziggurat.flows import flow
 from ziggurat.journal import LocalJournal, Store
 from ziggurat.journal.entries import Failure
 from ziggurat.journal.store import run_log
@@ -210,6 +211,19 @@ async def test_a_failed_run_goes_on_where_it_failed() -> None:
     assert resumed.text == "done"
     assert called == ["x"]
     assert len(model.calls) == 3
+
+
+@pytest.mark.parametrize("name", ["second", "alt-two", "alt-"])
+async def test_an_agent_that_has_failed_beside_another_is_no_alternative_of_it(name: str) -> None:
+    first = Agent(ScriptedModel(always="a"), name="alt-one")
+    second = Agent(ScriptedModel(ModelError("overloaded"), "b"), name=name)
+
+    @flow(store=InMemoryStore())
+    async def both() -> str:
+        return (await first.run("x")).text + (await second.run("y")).raise_for_stop().text
+
+    assert isinstance((await both.run(run_id="r")).stop, stops.Failed)
+    assert (await both.resume("r")).output == "ab"
 
 
 @pytest.mark.parametrize("kind", sample(["sqlite", "memory", "file"], 1))

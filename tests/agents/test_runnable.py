@@ -356,7 +356,7 @@ def test_any_service_has_the_front() -> None:
 
 
 def test_names_that_no_store_can_keep_and_objects_that_are_no_service_are_refused() -> None:
-    names: list[Any] = ["", 3, "a\0b", "\ud800"]
+    names: list[Any] = ["", 3, "a\0b", "\ud800", "alt-1"]  # the last one is that of an alternative in records
     for name in names:
         with pytest.raises(ConfigurationError, match="name"):
             Runnable(Agent(ScriptedModel("x")), name=name)

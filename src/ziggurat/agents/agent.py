@@ -20,7 +20,6 @@ from ziggurat.calls.enter import AGENT
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.path import check_new_name
 from ziggurat.core.service import EFFECT, Service, name_of
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.journal.store import Store
@@ -151,7 +150,6 @@ class Agent(Runnable[Out]):
         answer = None if output is None else AnswerReader.of(output, service)
         specs = _specs(box, answer)
         (settings or NO_SETTINGS).check_choice([spec.name for spec in specs])
-        check_new_name(name, "an agent's name")
         checks_names = partial(check_tool_names, name, approvals=approvals, budget=budget, stop=stop)
         if not box.sources:  # else in each run, when their tools are known
             checks_names({spec.name for spec in specs}, box)

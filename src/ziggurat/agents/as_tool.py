@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from ziggurat.agents.continued import continued
 from ziggurat.agents.tool_input import AGENT_INPUT, TOOL_INPUT, input_of
 from ziggurat.calls.enter import AGENT, AgentService, enter
+from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import encode
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.service import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
@@ -16,6 +19,7 @@ from ziggurat.messages.message import ToolCall, ToolResult, user
 from ziggurat.messages.model import NORMALIZE, SPEC, ToolSpec
 from ziggurat.tools.function import checked_spec
 from ziggurat.tools.guarded_call import APPROVED_CALL
+from ziggurat.tools.results import kind_of, text_of_error
 
 
 class AgentTool:
@@ -91,7 +95,12 @@ class AgentTool:
         request = AgentRequest((user(self._input.prompt(arguments)),))
         ctx = ctx.under(self.entered_as).within(AGENT_INPUT, self._input.value(arguments))
         agent = continued(self.inner, self.name, self._input, ctx) if self._keep else self.inner
-        return result_of_run(call, await enter(agent, request, ctx))
+        result = result_of_run(call, await enter(agent, request, ctx))
+        if result.error is None or JOURNAL not in ctx.scope:
+            return result
+        # A model that does not know what was done would have it done again.
+        stopped = await after_acts(ToolError(result.text, kind=result.error), ctx)
+        return replace(result, content=text_of_error(stopped), error=kind_of(stopped))
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.as_tool({self.name!r})"

@@ -14,7 +14,6 @@ from ziggurat.calls.step import step
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ServiceError
-from ziggurat.core.path import check_new_name
 from ziggurat.core.service import Effect
 from ziggurat.core.settings import NonEmptyText, SecretText, checked
 from ziggurat.journal.journal import journal_of
@@ -73,7 +72,6 @@ def a2a(
     Raises:
         MissingExtra: the extra ``http`` is not installed.
     """
-    check_new_name(name, "the name of a remote agent")
     return Runnable(_RemoteAgent(A2aClient(url, token), name, description, effect), name=name, store=store)
 
 

@@ -10,7 +10,6 @@ from ziggurat.core.codec import canonical, decode, digest, encode, plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.failures import note_mistake
-from ziggurat.core.path import check_new_name
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import Message
 from ziggurat.tools.arguments import read
@@ -26,7 +25,6 @@ class FlowInput(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, names: list[str], hints: Mapping[str, Any], title: str) -> "tuple[FlowInput, str | None]":
-        check_new_name(title, "the name of a flow")
         context = next((each for each in names if hints.get(each) is Context), None)
         inputs = [each for each in names if each != context]
         if "self" in inputs:

@@ -15,6 +15,7 @@ REUSED = "reused"
 
 _INNERMOST_STEP = re.compile(r"(.*)/step-(\d+)/([^/]+)(?:/.*)?")
 _STEP = re.compile(r"step-(\d+)/(.*)")
+_ALTERNATIVE = re.compile(r"alt-\d+")
 
 
 def escaped(name: str) -> str:
@@ -64,7 +65,7 @@ def is_question(path: str) -> bool:
 
 def is_alternative(path: str) -> bool:
     """Return whether `path` is that of one of a combinator's alternatives: ``.../alt-1``."""
-    return path.rpartition("/")[2].startswith("alt-")
+    return _ALTERNATIVE.fullmatch(name_at(path)) is not None
 
 
 def step_of(path: str, agent: str | None = None) -> tuple[str, int, str]:

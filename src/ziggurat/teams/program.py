@@ -13,7 +13,6 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import AgentService, parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.path import check_new_name
 from ziggurat.core.service import Fact, strongest
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -68,7 +67,6 @@ def as_runnable(
     lent: Mapping[str, Toolbox] = _NOTHING,
 ) -> Runnable:
     name = arguments.get("name", pattern)
-    check_new_name(name, "the name of a team")
     parts = agent_parts(
         name,
         arguments,
