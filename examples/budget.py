@@ -3,7 +3,6 @@
 import asyncio
 
 from ziggurat import Agent, Budget, Usage, loop_detection
-from ziggurat.agents import max_tool_calls
 from ziggurat.messages import assistant, tool_call
 from ziggurat.testing import ScriptedModel
 
@@ -38,7 +37,7 @@ async def main() -> None:
     told = ScriptedModel(
         rules=[("in a row", "I give up: nobody knows.")], always=tool_call("search", query="ziggurat"), usage=COST
     )
-    agent = Agent(told, tools=[search], stop=loop_detection(action="inject") | max_tool_calls(10))
+    agent = Agent(told, tools=[search], stop=loop_detection(action="inject"))
     run = await agent.run("Who built it?")
     print(f"{run.tool_calls} searches, then: {run.text}")
 

@@ -13,9 +13,10 @@ from tests.samples import amount
 from tests.stores.places import new_store, reopened, used
 from ziggurat import Agent, ConfigurationError
 from ziggurat.agents import Environment
+from ziggurat.agents.recurrence import due_ticks
 from ziggurat.agents.worker import Worker
 from ziggurat.errors import CallerError, StoreError, StoreUnavailable
-from ziggurat.flows import due_ticks, every, flow, schedule, step
+from ziggurat.flows import every, flow, schedule, step
 from ziggurat.journal import LogInfo, Row
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
@@ -135,7 +136,7 @@ async def test_no_tick_is_lost_that_is_late_by_no_more_than_catch_up(seed: int, 
         else:
             server.error = error
             await clock.advance(chance.randrange(1, 200))
-        passed = due_ticks(every(minutes=1), _time(before), _time(clock.now()))
+        passed = [*due_ticks(every(minutes=1), _time(before), _time(clock.now()))]
         if jumped or error is not None:
             missed += passed
         else:

@@ -30,7 +30,7 @@ from ziggurat import (
     tool,
     until_tool_called,
 )
-from ziggurat.agents import Environment, Output, max_steps, max_tool_calls, until_no_tool_calls
+from ziggurat.agents import Environment, Output, max_steps, until_no_tool_calls
 from ziggurat.agents.stop import Advice, BasePolicy, Policy, Progress, all_of, any_of
 from ziggurat.errors import LimitExceeded, ModelError, ServiceError
 from ziggurat.messages import assistant, stops, tool_call
@@ -358,7 +358,6 @@ def test_policies_of_wrong_values_are_refused() -> None:
         (stop_when, ("x",), "function"),
         (any_of, (lambda progress: True,), "stop_when"),
         (all_of, (), "policy"),
-        (max_tool_calls, (0,), "at least 1"),
     ]
     for make, arguments, told in mistakes:
         with pytest.raises(ConfigurationError, match=told):
@@ -371,20 +370,6 @@ def test_all_of_stops_in_the_first_step_in_which_all_do() -> None:
     assert (run.stop, run.steps) == (stops.ToolCalled("echo"), 3)  # one acts on the step, the other before
     assert _run(all_of(max_steps(3), until_tool_called("submit"))).stop == stops.Completed()
     assert _run(all_of(max_steps(2), until_tool_called("submit"))).stop == stops.MaxSteps(2)
-
-
-def test_max_tool_calls_counts_those_of_agents_beneath() -> None:
-    inner = Agent(ScriptedModel(*CALLS), tools=[echo, submit], name="inner")
-    outer = Agent(
-        ScriptedModel(tool_call("inner", input="go"), tool_call("inner", input="more"), "never"),
-        tools=[inner],
-        stop=max_tool_calls(4),
-    )
-    run = outer.run_sync("go")
-    assert run.stop == stops.BudgetExceeded("tool_calls", 4, 4)
-    assert run.steps == 1
-    with pytest.raises(LimitExceeded):
-        run.raise_for_stop()
 
 
 class Counting:
@@ -414,5 +399,5 @@ def test_what_a_policy_remembers_belongs_to_one_run() -> None:
 def test_policies_show_what_they_are() -> None:
     assert repr(max_steps(3) | until_tool_called("x")) == "max_steps(3) | until_tool_called('x')"
     assert repr(until_no_tool_calls()) == "until_no_tool_calls()"
-    every = (max_steps(3) | max_tool_calls(2)) & until_no_tool_calls()
-    assert repr(every) == "(max_steps(3) | max_tool_calls(2)) & until_no_tool_calls()"
+    every = (max_steps(3) | until_tool_called("x")) & until_no_tool_calls()
+    assert repr(every) == "(max_steps(3) | until_tool_called('x')) & until_no_tool_calls()"

@@ -25,7 +25,7 @@ from ziggurat import (
     tool,
     until_tool_called,
 )
-from ziggurat.agents import Decision, PendingItem, max_steps, max_tool_calls
+from ziggurat.agents import Decision, PendingItem, max_steps
 from ziggurat.errors import ModelError
 from ziggurat.flows import flow
 from ziggurat.layers import (
@@ -80,7 +80,6 @@ COMBINATORS: dict[str, Callable[[Any], Any]] = {
 POLICIES: dict[str, Callable[[], Any] | None] = {
     "natural": None,
     "max_steps": lambda: max_steps(2),
-    "max_tool_calls": lambda: max_tool_calls(3),
     "until_tool_called": lambda: until_tool_called("pay"),
     "stop_when": lambda: stop_when(lambda progress: "enough" if progress.step >= 2 else None),
     "loop_detection": lambda: loop_detection(threshold=2, action="warn"),

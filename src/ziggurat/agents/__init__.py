@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Advice as Advice,
         Progress as Progress,
         max_steps as max_steps,
-        max_tool_calls as max_tool_calls,
         stop_when as stop_when,
         until_no_tool_calls as until_no_tool_calls,
         until_tool_called as until_tool_called,

@@ -8,10 +8,10 @@ from ziggurat.agents.continued import continued
 from ziggurat.agents.tool_input import AGENT_INPUT, TOOL_INPUT, input_of
 from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.calls.once import after_acts
+from ziggurat.core import service
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.service import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -51,16 +51,16 @@ class AgentTool:
         input_type: Any = None,
         keep_conversation: bool = False,
     ) -> None:
-        parts = fact(agent, AGENT)
+        parts = service.fact(agent, AGENT)
         if parts is None:
             raise ConfigurationError(
-                f"an agent as a tool needs a name and a description; {name_of(agent)} has none of its own, so wrap it: "
-                "Runnable(..., name='...')"
+                f"an agent as a tool needs a name and a description; {service.name_of(agent)} has none of its own, "
+                "so wrap it: Runnable(..., name='...')"
             )
         self.inner = agent
         self.name: str = parts.name if name is None else name
         self.entered_as: str = parts.name
-        takes = fact(agent, TOOL_INPUT)
+        takes = service.fact(agent, TOOL_INPUT)
         if takes is not None and keep_conversation:
             raise ConfigurationError(f"{parts.name} is a flow, which has no conversation: remove keep_conversation=")
         self._input = input_of(takes() if takes is not None and input_type is None else input_type, self.name)
@@ -73,10 +73,10 @@ class AgentTool:
             declared=True,
         )
         self.spec: ToolSpec = checked_spec(spec)
-        self.facts: dict[Fact[Any], Any] = {
+        self.facts: dict[service.Fact[Any], Any] = {
             SPEC: self.spec,
-            COMPOSITE: True,
-            NAME: self.name,
+            service.COMPOSITE: True,
+            service.NAME: self.name,
             NORMALIZE: self._normalize,
         }
 

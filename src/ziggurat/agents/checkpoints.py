@@ -26,12 +26,9 @@ def lengths_in(ctx: Context) -> dict[str, int] | None:
 
 
 class Checkpoint(Struct, frozen=True):
-    """The end of a step of a run; of a team or a flow, of one of its calls, such as a turn of a member or a round.
+    """The end of a step of a run, and the number of messages up to there; a fork at ``step + 1`` goes on from it.
 
-    Attributes:
-        run_id: The run.
-        step: The step, from 1. To continue from here: ``agent.fork(run_id, at=step + 1)``.
-        messages: The number of messages up to here.
+    Of a team or a flow it is the end of one of its calls, such as a turn of a member or a round.
     """
 
     run_id: str
@@ -46,10 +43,7 @@ class Checkpoints:
         last = await points.latest("r-17")
         run = await agent.fork("r-17", at=last.step + 1, effects="live")
 
-    Args:
-        agent: The agent whose runs they are, with a store.
-        every: Steps between two checkpoints.
-        keep: How many checkpoints of a run are listed, the last ones; None for all.
+    Of a run the last `keep` are listed, by default all. Every method raises `RunNotFound` if the store has no such run.
     """
 
     @checked
@@ -59,11 +53,7 @@ class Checkpoints:
         self._keep = keep
 
     async def list(self, run_id: str) -> tuple[Checkpoint, ...]:
-        """Return the checkpoints of a run, the earliest first.
-
-        Raises:
-            RunNotFound: the store has no such run.
-        """
+        """Return the checkpoints of a run, the earliest first."""
         _, lengths = await self._conversation(run_id)
         points = [Checkpoint(run_id, step, length) for step, length in lengths.items() if step % self._every == 0]
         return tuple(points if self._keep is None else points[-self._keep :])
@@ -77,7 +67,6 @@ class Checkpoints:
         """Return the conversation at a checkpoint; another run can start with it as ``history=``.
 
         Raises:
-            RunNotFound: the store no longer has the run.
             ConfigurationError: the run has no such step.
         """
         messages, lengths = await self._conversation(point.run_id)

@@ -2,23 +2,18 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice
+from itertools import takewhile
 
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
-from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Every(Struct, frozen=True):
-    """A fixed interval, made by `every`.
-
-    Attributes:
-        seconds: Its length.
-        start: A time at which there is a tick; there are none before it.
-    """
+    """A fixed interval in seconds, made by `every`; there is a tick at its start, and none before it."""
 
     seconds: int
     start: datetime = _EPOCH
@@ -117,29 +112,5 @@ def _zone(name: str) -> tzinfo:
         ) from error
 
 
-def due_ticks(
-    recurrence: Every | Cron, after: datetime, until: datetime, *, limit: PositiveInt = 1000
-) -> list[datetime]:
-    """Return the ticks after a time and until another one, in order, in UTC; of more than `limit`, the first.
-
-    >>> first = datetime(2026, 1, 1, tzinfo=UTC)
-    >>> [f"{tick:%H:%M}" for tick in due_ticks(every(hours=6), first, first + timedelta(days=1))]
-    ['06:00', '12:00', '18:00', '00:00']
-
-    Args:
-        recurrence: Made by `every` or `cron`.
-        after: A time with a time zone, which is no tick itself.
-        until: A time with a time zone, which may be a tick.
-        limit: The largest number of ticks.
-
-    Raises:
-        ConfigurationError: a time has no time zone.
-    """
-    if after.tzinfo is None or until.tzinfo is None:
-        raise ConfigurationError("after and until need a time zone, such as datetime.now(UTC) has")
-    ticks: list[datetime] = []
-    for tick in islice(recurrence.after(after), limit):
-        if tick > until:
-            break
-        ticks.append(tick)
-    return ticks
+def due_ticks(recurrence: Every | Cron, after: datetime, until: datetime) -> Iterator[datetime]:
+    return takewhile(lambda tick: tick <= until, recurrence.after(after))

@@ -9,10 +9,10 @@ from ziggurat.agents.blocking import blocking
 from ziggurat.agents.queue import RunQueue
 from ziggurat.agents.starter import Starter, verbs_of
 from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
+from ziggurat.core import path
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.path import check_new_name, is_alternative
 from ziggurat.core.service import COMPOSITE, NAME, Fact, Service, as_service, fact, name_of, returned_instead, stack
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.verbs import verb
@@ -55,8 +55,8 @@ class Runnable(RunQueue[Out]):
         store: str | Store | None = None,
     ) -> None:
         if name is not None:
-            check_new_name(name, "the name of an agent")
-            if is_alternative(name):
+            path.check_new_name(name, "the name of an agent")
+            if path.is_alternative(name):
                 raise ConfigurationError(f"{name!r} is the name of an alternative in records: choose another one")
         self.inner: Service[AgentRequest, AgentRun[Out]] = as_service(service)
         parts = fact(service, AGENT)

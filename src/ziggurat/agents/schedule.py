@@ -27,12 +27,7 @@ _SLACK = 0.1
 
 
 class Schedule:
-    """Runs of an agent or a flow at recurring times, made by `schedule`.
-
-    Attributes:
-        name: Its name, with which the ids of its runs begin.
-        runnable: The flow or agent whose runs it starts.
-    """
+    """Runs of an agent or a flow at recurring times, made by `schedule`; their ids begin with its name."""
 
     def __init__(
         self, runnable: Runnable[Any], recurrence: Every | Cron, name: str, value: Any, catch_up: float
@@ -80,10 +75,9 @@ class Schedule:
             if last > now:  # the clock was ahead, and is corrected; those that were submitted already are so once
                 last = oldest
             try:
-                while ticks := due_ticks(self._recurrence, max(last, oldest), now):
-                    for tick in ticks:
-                        await self._submit(tick, surroundings)
-                        last = tick
+                for tick in due_ticks(self._recurrence, max(last, oldest), now):
+                    await self._submit(tick, surroundings)
+                    last = tick
                 pause = (next(self._recurrence.after(now)) - now).total_seconds()
             except StoreError as error:
                 if getattr(self.runnable.store, "closed", False):

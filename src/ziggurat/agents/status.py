@@ -18,16 +18,12 @@ class RunStatus(Struct, frozen=True):
     """What is on record of a run at one moment.
 
     Attributes:
-        id: The run's id.
-        agent: The name of its agent.
         status: ``"running"``, or how it ended: ``"Completed"``, ``"Suspended"``, ``"Failed"`` ...
         driven: Whether a process drives it; a run that is running and not driven was interrupted, or has not begun.
-        labels: Its labels.
         messages: Its conversation so far: complete messages, without those of nested agents.
         pending: The calls that wait for a decision; none once the run has ended.
         usage: The usage so far, including failed tries and nested agents.
-        model_calls: The number of model calls that have ended, including nested agents.
-        tool_calls: The number of tool calls that have ended, including nested agents.
+        model_calls, tool_calls: The numbers of calls that have ended, including those of nested agents.
         entries: The number of entries read; ``events(after=entries)`` goes on from there.
     """
 

@@ -36,9 +36,7 @@ class Progress(Struct, frozen=True):
         response: The model's response of this step.
         usage: The cost of the run so far, this response included.
         tool_calls: The number of tool calls so far.
-        ctx: The agent's context.
         results: Results of this step, or of the one before while the response is judged.
-        tools: The agent's tools.
         end: How the run ends with this response if no policy stops it; None if it goes on.
     """
 
@@ -67,12 +65,10 @@ class Progress(Struct, frozen=True):
 
 
 class Advice(Struct, frozen=True):
-    """What a policy can do besides stopping a run.
+    """What a policy can do besides stopping a run: events for listeners, and texts for the model.
 
-    Attributes:
-        events: Emitted to listeners.
-        texts: Messages for the model, added after the results of the step if the run continues; the conversation keeps
-            them with ``origin="runtime"``.
+    The texts are added after the results of the step if the run continues; the conversation keeps them with
+    ``origin="runtime"``.
     """
 
     events: tuple[Event, ...] = ()
@@ -169,20 +165,6 @@ def max_steps(limit: PositiveInt) -> BasePolicy:
         return stops.MaxSteps(limit) if progress.step >= limit else None
 
     return _Judging(f"max_steps({limit})", step=judge, steps=limit)
-
-
-@checked
-def max_tool_calls(limit: PositiveInt) -> BasePolicy:
-    """Stop after the step in which the number of tool calls reaches `limit`; calls of agents below count.
-
-    The calls of one reply all run; ``Budget(tool_calls=...)`` also refuses those beyond the limit.
-    """
-
-    def judge(progress: Progress) -> Verdict:
-        used = progress.tool_calls
-        return stops.BudgetExceeded("tool_calls", float(limit), float(used)) if used >= limit else None
-
-    return _Judging(f"max_tool_calls({limit})", step=judge)
 
 
 @checked

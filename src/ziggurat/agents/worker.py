@@ -349,11 +349,9 @@ class _Waiting(Struct):
 
 
 class Recovery(Struct, Generic[Out], frozen=True, eq=False):
-    """What became of the runs that were recovered.
+    """The runs that were continued, by their ids; and by the ids of those that could not go on, the errors.
 
-    Attributes:
-        runs: The runs that were continued, by their ids; why each stopped is in its ``stop``.
-        errors: By the ids of runs that could not go on: a damaged record, or a mistake such as missing dependencies.
+    Such an error is a damaged record, or a mistake such as missing dependencies.
     """
 
     runs: dict[str, AgentRun[Out]]

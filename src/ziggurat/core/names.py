@@ -29,7 +29,7 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.remote_agent": "a2a",
         "agents.runnable": "Runnable",
         "agents.steering": "Steerable",
-        "agents.stop": "Advice Progress max_steps max_tool_calls stop_when until_no_tool_calls until_tool_called",
+        "agents.stop": "Advice Progress max_steps stop_when until_no_tool_calls until_tool_called",
         "agents.tool_input": "AGENT_INPUT",
         "messages.agent": (
             "AgentRequest AgentRun Answer Approve Decision Deny DidNotHappen Happened Modify PendingItem "
@@ -94,7 +94,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.flows": {
         "agents.continue_as_new": "continue_as_new",
         "agents.flow": "Flow flow",
-        "agents.recurrence": "cron due_ticks every",
+        "agents.recurrence": "cron every",
         "agents.schedule": "schedule",
         "calls.awaited": "ask event sleep",
         "calls.gather": "first gather quorum settled",

@@ -56,9 +56,8 @@ return 1
 class Term:
     """The time for which a process leads.
 
-    Attributes:
-        number: The fencing number: higher than that of every term before. Pass it to what the leader writes to, and let
-            that refuse lower numbers, because a process that was paused may believe that it still leads.
+    Its fencing `number` is higher than that of every term before. Pass it to what the leader writes to, and let that
+    refuse lower numbers, because a process that was paused may believe that it still leads.
     """
 
     def __init__(self, number: int, until: float) -> None:
@@ -71,11 +70,7 @@ class Term:
         return time.monotonic() >= self.until
 
     def check(self) -> None:
-        """Raise if the term is over.
-
-        Raises:
-            LeaseLost: another process may lead by now.
-        """
+        """Raise LeaseLost if the term is over: another process may lead by now."""
         if self.is_over:
             raise LeaseLost(f"the term {self.number} is over: another process may lead")
 
@@ -192,12 +187,9 @@ _PAUSE = 1.0
 
 
 class RedisJob(Struct, frozen=True):
-    """A job of a queue.
+    """A job of a queue: what was put, from JSON, and how often it was delivered, this time included.
 
-    Attributes:
-        id: Its id, the same at each delivery; a handler that must act once keeps it.
-        value: What was put, from JSON.
-        deliveries: How often it was delivered, this time included.
+    Its id is the same at each delivery; a handler that must act once keeps it.
     """
 
     id: str
@@ -244,11 +236,7 @@ class RedisQueue:
         self._has_group = False
 
     async def put(self, value: Any) -> str:
-        """Add a job, and return its id.
-
-        Args:
-            value: What the handler gets, written as JSON.
-        """
+        """Add a job, written as JSON, and return its id."""
         return _text(await self._client.xadd(self._stream, {"value": msgspec.json.encode(value)}))
 
     async def size(self) -> int:

@@ -22,22 +22,15 @@ Origin = Literal["user", "model", "tool", "runtime"]
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
-    """A node of the graph, such as a person, a place or a file.
-
-    ::
-
-        Entity("alice", "Alice", properties={"role": "engineer"})
+    """A node of the graph: ``Entity("alice", "Alice", properties={"role": "engineer"})``.
 
     Attributes:
-        id: Unique in its graph.
+        id: Unique in its graph, and not empty.
         label: The name to show; empty to show the id.
         kind: What it is, such as ``"person"``; empty if unknown.
         properties: Facts about it, which can be written as JSON.
         origin: Who said it.
         taint: The tools whose results it came from; it must be treated as data, as they are.
-
-    Raises:
-        GraphError: the id is empty.
     """
 
     id: str
@@ -62,21 +55,17 @@ class Entity(Struct, frozen=True, omit_defaults=True):
 
 
 class Relation(Struct, frozen=True, omit_defaults=True):
-    """A directed, weighted edge of some kind between two entities.
-
-    Between two entities there can be one relation of each kind in each direction.
+    """A directed, weighted edge between two entities, of which there can be one of each kind in each direction.
 
     Attributes:
         source: The id of the entity where it starts.
         target: The id of the entity where it ends.
-        kind: What it says, such as ``"knows"``.
+        kind: What it says, such as ``"knows"``; not empty.
         weight: Its cost or strength; `shortest_path` can minimise the sum. Finite and not negative.
-        properties: Facts about it, which can be written as JSON.
-        origin: Who said it.
-        taint: The tools whose results it came from; it must be treated as data, as they are.
+        properties, origin, taint: As of an `Entity`.
 
     Raises:
-        GraphError: the weight is negative, infinite or not a number, or the kind is empty.
+        GraphError: the kind or the weight cannot be.
     """
 
     source: str

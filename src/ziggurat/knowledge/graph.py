@@ -40,22 +40,17 @@ class KnowledgeGraph:
     several possible ones, what was declared first comes first. A replaced entity or relation keeps its position. Not
     thread-safe.
 
-    Args:
-        entities: The initial entities.
-        relations: The initial relations between them.
-
     Raises:
-        ConfigurationError: these are no entities or relations.
+        ConfigurationError: these are no entities or relations, or a setting of a method cannot be.
         EntityNotFound: of all methods: an entity does not exist; the message lists similar names.
-        MissingExtra: of the algorithms, unless they say that they need no library: the extra ``knowledge`` is not
-            installed.
+        MissingExtra: of the algorithms, unless they say that they need no library, and of `to_networkx`: the extra
+            ``knowledge`` is not installed.
     """
 
     @checked
     def __init__(self, entities: Iterable[Entity] = (), relations: Iterable[Relation] = ()) -> None:
         self._entities: dict[str, Entity] = {}
         self._texts: dict[str, str] = {}
-        self._labels: dict[str, list[str]] | None = None
         self._out: dict[str, dict[str, dict[str, Relation]]] = {}
         self._into: dict[str, dict[str, dict[str, Relation]]] = {}
         self._degrees: dict[str, int] = {}
@@ -111,11 +106,7 @@ class KnowledgeGraph:
             raise unknown(name, self._entities) from None
 
     def relations_of(self, name: str, *, direction: Direction = "out", kind: str | None = None) -> list[Relation]:
-        """Return the relations of an entity, of one kind if given; a relation to itself appears once.
-
-        Raises:
-            ConfigurationError: the direction is unknown.
-        """
+        """Return the relations of an entity, of one kind if given; a relation to itself appears once."""
         self.entity(name)
         if direction not in get_args(Direction):
             raise ConfigurationError(f"direction= is 'out', 'in' or 'both', got {direction!r}")
@@ -126,27 +117,13 @@ class KnowledgeGraph:
         return links if kind is None else [one for one in links if one.kind == kind]
 
     def neighbors(self, name: str, *, direction: Direction = "out", kind: str | None = None) -> list[Entity]:
-        """Return the entities connected to one, each once.
-
-        Args:
-            name: The entity's id.
-            direction: Which relations to follow; by default the outgoing ones.
-            kind: Follow relations of this kind only.
-
-        Raises:
-            ConfigurationError: the direction is unknown.
-        """
+        """Return the entities connected to one by relations of a direction and, if given, of a kind; each once."""
         relations = self.relations_of(name, direction=direction, kind=kind)
         ends = dict.fromkeys(one.target if one.source == name else one.source for one in relations)
         return [self._entities[end] for end in ends]
 
     def search(self, text: str, *, limit: int | None = None) -> list[Entity]:
-        """Return the entities of whose label and property values each word of a text is a part, ignoring case.
-
-        Args:
-            text: What to search for, such as a name, or several words in any order.
-            limit: The maximum number of results; None for all.
-        """
+        """Return the entities of whose label and property values each word of a text is a part, ignoring case."""
         words = text.casefold().split()
         matches = [self._entities[name] for name, own in self._texts.items() if all(word in own for word in words)]
         return matches if limit is None else matches[:limit]
@@ -155,16 +132,11 @@ class KnowledgeGraph:
         """Return the id of the entity with an id or, if there is none, with a label, ignoring case.
 
         Raises:
-            EntityNotFound: there is no such entity.
             GraphError: several have the label; the message names them.
         """
         if name in self._entities:
             return name
-        if self._labels is None:
-            self._labels = {}
-            for entity in self._entities.values():
-                self._labels.setdefault(_folded(entity.title), []).append(entity.id)
-        ids = self._labels.get(_folded(name), [])
+        ids = [each.id for each in self._entities.values() if _folded(each.title) == _folded(name)]
         if len(ids) == 1:
             return ids[0]
         if ids:
@@ -177,7 +149,6 @@ class KnowledgeGraph:
     def add_entity(self, entity: Entity, /) -> None:
         """Add an entity, or replace the one with its id; its relations stay."""
         name = entity.id
-        self._labels = None
         if name not in self._entities:
             self._out[name], self._into[name], self._degrees[name] = {}, {}, 0
             self._compiled = None
@@ -205,7 +176,6 @@ class KnowledgeGraph:
         """Remove an entity with all its relations; return whether it existed."""
         if name not in self._entities:
             return False
-        self._labels = None
         for target in list(self._out[name]):
             self.remove_relation(name, target)
         for source in list(self._into[name]):
@@ -231,9 +201,7 @@ class KnowledgeGraph:
         return len(removed)
 
     def update(self, *things: Entity | Relation) -> None:
-        """Add entities and relations, merging each with the existing one.
-
-        See `Entity.updated` and `Relation.updated`."""
+        """Add entities and relations, merging each with the existing one, as `Entity.updated` does."""
         for thing in things:
             if isinstance(thing, Entity):
                 entity = self._entities.get(thing.id)
@@ -268,12 +236,13 @@ class KnowledgeGraph:
         """Return the ids along the shortest path, both ends included; None if there is none.
 
         Args:
-            source: The id of the entity to start from.
-            target: The id of the entity to reach; if it is the source, the path is that id alone.
+            source: The id of the entity to start from; if it is the target too, the path is that id alone.
+            target: The id of the entity to reach.
             weighted: Minimise the sum of weights (Dijkstra's algorithm) instead of the number of relations; of several
                 relations between two entities the lightest counts. Of several paths with the same number of relations
                 the one declared first is returned, of several with the same weight always the same one. An unweighted
-                path needs no library."""
+                path needs no library.
+        """
         self.entity(source)
         self.entity(target)
         if not weighted or source == target:
@@ -303,8 +272,7 @@ class KnowledgeGraph:
         """Return for each id the share of the shortest paths between others that it lies on (Brandes' algorithm).
 
         Paths are measured by number of relations; several relations between the same two entities count once. The
-        result is divided by (n-1)(n-2), the number of ordered pairs of others, so it is from 0 to 1. With fewer than
-        three entities all are 0. The running time is proportional to entities times relations.
+        result is divided by (n-1)(n-2), the number of ordered pairs of others; with less than three entities all are 0.
         """
         compiled = self._library()
         if len(compiled.ids) < 3:
@@ -317,12 +285,6 @@ class KnowledgeGraph:
 
         Relations count in both directions. Of equally frequent labels the one declared first is taken, so the result is
         always the same. Each group, and the list of groups, is in declared order. It needs no library.
-
-        Args:
-            max_iterations: The maximum number of rounds.
-
-        Raises:
-            ConfigurationError: `max_iterations` is below 1.
         """
         if max_iterations < 1:
             raise ConfigurationError(f"max_iterations= is at least 1, got {max_iterations!r}")
@@ -384,11 +346,7 @@ class KnowledgeGraph:
         return Diagram(nodes, edges, "LR").mermaid()
 
     def to_networkx(self) -> Any:
-        """Return a ``networkx.MultiDiGraph`` with kinds as keys; attributes are the fields of `Entity` and `Relation`.
-
-        Raises:
-            MissingExtra: NetworkX is not installed.
-        """
+        """Return a ``networkx.MultiDiGraph`` with kinds as keys, and the fields of entities and relations."""
         try:
             import networkx
         except ImportError:

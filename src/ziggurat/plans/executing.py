@@ -43,14 +43,7 @@ _VERDICT = re.compile(
 
 
 class PlannedStep(msgspec.Struct, frozen=True):
-    """A step as a model has planned it.
-
-    Attributes:
-        description: What is to be done.
-        tool: The tool to call, None for none.
-        arguments: Its arguments; None if the model has not stated any that can be read.
-        expected: What it should give.
-    """
+    """A step as a model has planned it; its arguments are None if the model has not stated any that can be read."""
 
     description: str
     tool: str | None = None
@@ -59,14 +52,7 @@ class PlannedStep(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """The verdict on a plan that was executed.
-
-    Attributes:
-        achieved: Whether the goal was achieved.
-        confidence: How sure that is, from 0 to 1.
-        issues: What is wrong.
-        raw_response: The reply of the verifier.
-    """
+    """The verdict on a plan that was executed: its confidence is from 0 to 1, the issues are what is wrong."""
 
     achieved: bool
     confidence: float
@@ -169,17 +155,7 @@ TRIES = 3
 
 
 class ExecutedStep(msgspec.Struct, frozen=True):
-    """A step of a plan after its execution.
-
-    Attributes:
-        description: What was to be done.
-        status: ``"completed"``, ``"failed"`` or ``"skipped"``.
-        tool: The tool that was planned for it, None for none.
-        arguments: The arguments that were planned for it.
-        expected: What it should give.
-        output: What it gave.
-        error: Why it failed.
-    """
+    """A step of a plan after its execution, with what was planned for it, and its output or the error."""
 
     description: str
     status: NodeStatus
@@ -191,14 +167,7 @@ class ExecutedStep(msgspec.Struct, frozen=True):
 
 
 class ExecutedPlan(msgspec.Struct, frozen=True):
-    """The output of a run of `plan_execute`: the last plan, and the verdict on it.
-
-    Attributes:
-        goal: What was to be reached.
-        steps: The steps of the last plan.
-        verification: The verdict on all that was done.
-        earlier: The steps of the plans before.
-    """
+    """The output of a run of `plan_execute`: the steps of the last plan, the verdict, and the steps of plans before."""
 
     goal: str
     steps: tuple[ExecutedStep, ...]

@@ -67,8 +67,6 @@ class GraphPoint(Struct, frozen=True):
     Attributes:
         number: The number of the node in the order in which nodes were begun, from 1; a fork at ``number + 1`` goes on
             after it.
-        node: The name of the node.
-        path: Where it was called.
         changes: What it changed of the state; of a map, once for each item.
         to: The nodes that its route has chosen.
         state: The state after it, as the nodes that follow it see it.

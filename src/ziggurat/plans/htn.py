@@ -29,11 +29,8 @@ World = Mapping[str, Any]
 class Primitive(CheckedStruct, frozen=True):
     """A task that is one call of a tool.
 
-    Args:
-        tool: The name of the tool.
-        arguments: Its arguments; texts in them may refer to variables as ``{name}``, see `Planner`.
-        preconditions: What must hold before it, as in a `Method`.
-        effects: What holds after it.
+    Texts in its arguments may refer to variables as ``{name}``, see `htn_flow`. Before it, its preconditions must hold,
+    as those of a `Method`; after it, its effects hold.
     """
 
     tool: NonEmptyText
@@ -52,14 +49,10 @@ HtnTask = Primitive | Compound
 
 
 class Method(CheckedStruct, frozen=True):
-    """One way to do a compound task.
+    """One way to do a compound task: its subtasks in this order.
 
-    Args:
-        task: The name of the compound task.
-        subtasks: What is done for it, in this order.
-        preconditions: What must hold: each name must have the value; a name that the world does not have fails. If the
-            value is a function of the world, it must return True, and the name says what it tests.
-        description: For people.
+    Of the preconditions each name must have the value; a name that the world does not have fails. If the value is a
+    function of the world, it must return True, and the name says what it tests. The description is for people.
     """
 
     task: NonEmptyText
@@ -80,11 +73,8 @@ class Method(CheckedStruct, frozen=True):
 class HtnStep(msgspec.Struct, frozen=True):
     """A step of a plan: a call of a tool.
 
-    Attributes:
-        tool: The name of the tool.
-        arguments: Its arguments.
-        depth: How deep its task is below the goal, which has depth 0.
-        source: The compound task that it is a part of; its own tool if it is the goal.
+    Its `depth` is how far its task is below the goal, and `source` the compound task that it is a part of, or its own
+    tool if it is the goal.
     """
 
     tool: str
@@ -94,13 +84,7 @@ class HtnStep(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a method was not used.
-
-    Attributes:
-        task: The compound task.
-        method: The title of the method.
-        reason: What did not hold, or what failed below it.
-    """
+    """Why a method of a compound task was not used: what did not hold, or what failed below it."""
 
     task: str
     method: str
@@ -108,13 +92,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class HtnPlan(msgspec.Struct, frozen=True):
-    """The result of planning.
-
-    Attributes:
-        steps: What to do, in order.
-        refused: Why other methods were not used, in the order of the search, each reason once.
-        world: What holds after the plan.
-    """
+    """A plan: what to do, in order, why other methods were not used, each reason once, and what holds after it."""
 
     steps: tuple[HtnStep, ...]
     refused: tuple[Refusal, ...] = ()
@@ -125,12 +103,7 @@ class HtnPlan(msgspec.Struct, frozen=True):
 
 
 class NoPlan(ServiceError):
-    """The planner has found no plan for its goal.
-
-    Attributes:
-        task: The task at which the last attempt failed.
-        refused: Why each method was not used.
-    """
+    """The planner has found no plan for its goal; the last attempt failed at `task`, and `refused` says why."""
 
     task: str = ""
     refused: tuple[Refusal, ...] = ()

@@ -95,12 +95,8 @@ class Sequence(Node, frozen=True, eq=False):
 class Branch(Node, frozen=True, eq=False):
     """One of two nodes, as a condition says; its output is that of the node that ran.
 
-    Args:
-        condition: ``"variable:substring"``, a function of the variables (see `when`), or an `agent_condition`.
-        if_true: Runs if the condition holds.
-        if_false: Runs if it does not; None for nothing.
-        name: Of the variable for its output; None for none.
-        on_failure: As of a `Task`.
+    The condition is ``"variable:substring"``, a function of the variables (see `when`), or an `agent_condition`. If it
+    does not hold, and there is no `if_false`, nothing is done. `name` and `on_failure` are as of a `Sequence`.
     """
 
     condition: Condition
@@ -114,13 +110,8 @@ class Parallel(Node, frozen=True, eq=False):
 
     Each node has the variables as they were before, and sees nothing of the others. What they have set is taken over
     when all have ended, in the order of the nodes. If one fails, the others finish; then the error of the first of
-    those that failed, in the order of the nodes, is raised.
-
-    Args:
-        nodes: Started in this order.
-        limit: How many run at the same time; None for all.
-        name: Of the variable for its output; None for none.
-        on_failure: As of a `Task`.
+    those that failed, in the order of the nodes, is raised. At most `limit` run at the same time. `name` and
+    `on_failure` are as of a `Sequence`.
     """
 
     nodes: Iterable[Node]
@@ -131,7 +122,8 @@ class Parallel(Node, frozen=True, eq=False):
 class Map(Node, frozen=True, eq=False):
     """A node that runs for each item of a list, at the same time; its output is the list of outputs, in their order.
 
-    Each has the variables as they were before, and its item. What they set is not taken over.
+    Each has the variables as they were before, and its item. What they set is not taken over. A failure is as in
+    `Parallel`.
 
     Args:
         name: Of the variable for its output.
@@ -139,7 +131,6 @@ class Map(Node, frozen=True, eq=False):
         node: Runs for each item.
         item: The variable for the item.
         limit: How many run at the same time; None for all.
-        on_failure: As of a `Task`; the failure of one item is as in `Parallel`.
     """
 
     name: NonEmptyText
@@ -150,15 +141,10 @@ class Map(Node, frozen=True, eq=False):
 
 
 class Loop(Node, frozen=True, eq=False):
-    """A node that runs again until a condition holds; its output is that of the last round.
+    """A node that runs again until a condition holds, checked after each round; its output is that of the last round.
 
-    Args:
-        node: Runs at least once.
-        max_rounds: How often it runs at most. If the condition does not hold after so many rounds, the loop fails
-            with `LimitExceeded`.
-        until: Checked after each round; None to run exactly `max_rounds` times.
-        name: Of the variable for its output; None for none.
-        on_failure: As of a `Task`.
+    If the condition does not hold after `max_rounds`, the loop fails with `LimitExceeded`. Without a condition it runs
+    exactly so often. `name` and `on_failure` are as of a `Sequence`.
     """
 
     node: Node
@@ -234,10 +220,7 @@ class NodeResult(Struct, frozen=True):
         node: Its position in the plan, such as ``checks/spelling``.
         path: The path of its calls in the run, such as ``review/checks/settled/1/spelling``.
         name: Of the node; that of the variable that has its output, if it has one.
-        kind: Such as ``"Task"`` or ``"Branch"``.
-        status: ``"completed"``, ``"failed"`` or ``"skipped"``.
         output: Its output as plain data; None unless it has completed.
-        error: Why it failed.
     """
 
     node: str
@@ -250,12 +233,9 @@ class NodeResult(Struct, frozen=True):
 
 
 class PlanResult(Struct, frozen=True):
-    """The output of a run of a plan.
+    """The output of a run of a plan: that of the last node, and the variables at the end, as plain data.
 
-    Attributes:
-        output: The output of the last node.
-        variables: The variables at the end, as plain data.
-        nodes: Each node, each time it was reached, in the order of the plan.
+    `nodes` has each node, each time it was reached, in the order of the plan.
     """
 
     output: Any

@@ -33,15 +33,7 @@ Address = Broadcast | Specific | Role
 
 
 class BusMessage(Struct, frozen=True):
-    """A message on a bus.
-
-    Attributes:
-        id: Its number on the bus.
-        sender: The subscriber that sent it, as the bus knows it.
-        to: Whom it is for.
-        content: Anything.
-        reply_to: The id of the message that it answers, if any.
-    """
+    """A message on a bus, which sets its number and sender; `reply_to` is the id of the message that it answers."""
 
     id: int
     sender: str
@@ -51,11 +43,7 @@ class BusMessage(Struct, frozen=True):
 
 
 class Lagged(Struct, frozen=True):
-    """Comes in place of the messages that a subscriber has missed, because it was too slow.
-
-    Attributes:
-        count: How many they were.
-    """
+    """Comes in place of the messages, `count` of them, that a subscriber has missed, because it was too slow."""
 
     count: int
 
@@ -63,12 +51,8 @@ class Lagged(Struct, frozen=True):
 class BusStatistics(Struct, frozen=True):
     """The figures of a bus.
 
-    Attributes:
-        total_sent: The number of messages sent.
-        dead_letters: The number of messages for which there was no subscriber.
-        lagged: How many messages each subscriber has missed so far, by name.
-        subscribers: The names of the subscribers, in the order in which they subscribed.
-        roles: The roles that subscribers have, sorted.
+    `lagged` is how many messages each subscriber has missed so far, by name; the subscribers are in the order in which
+    they subscribed, and the roles that they have are sorted.
     """
 
     total_sent: int

@@ -43,15 +43,7 @@ class Capability(CheckedStruct, frozen=True):
 
 
 class Registration(Struct, frozen=True):
-    """Somebody in a directory.
-
-    Attributes:
-        name: Its name.
-        capabilities: What it can do.
-        value: What was registered under the name, such as an agent.
-        health: How well it is, as its last heartbeat says.
-        seen: When it was registered or had its last heartbeat, in seconds of the clock's `monotonic`.
-    """
+    """Somebody in a directory; `seen` is its registration or last heartbeat, in seconds of the clock's `monotonic`."""
 
     name: str
     capabilities: tuple[Capability, ...]
@@ -95,10 +87,7 @@ class Directory:
     def register(self, name: NonEmptyText, *capabilities: Capability, value: object = None) -> Registration:
         """Add somebody, in place of an earlier registration of this name.
 
-        Args:
-            name: Its name.
-            capabilities: What it can do; without any it is found by queries that require nothing.
-            value: What to keep under the name, such as the agent.
+        Without capabilities it is found by queries that require nothing. The value, such as the agent, is kept with it.
 
         Raises:
             ConfigurationError: the name is empty, or something is no capability.

@@ -67,14 +67,12 @@ class ChildStatistics(Struct, frozen=True):
 
 
 class SupervisorStatistics(Struct, frozen=True):
-    """The figures of a supervisor.
+    """The figures of a supervisor; the children are in the order in which they are started.
 
     Attributes:
-        running: The number of children that run.
         total_restarts: How often children were restarted after they had ended by themselves.
         escalations: How often the supervisor gave up.
         leaked: The number of tasks that did not end when they were cancelled, and have not ended since.
-        children: The children, in the order in which they are started.
     """
 
     running: int
@@ -116,15 +114,13 @@ class Supervisor:
             and those after it; `dynamic` is `one_for_one` for many children of one kind, which are stopped at the same
             time. Children that have ended for good are not started again.
         max_restarts: The number of restarts in `period` seconds that are allowed.
-        period: Seconds.
         backoff: Returns how many seconds to wait before a restart, given the number of restarts within the period.
-            The default is not to wait.
         auto_shutdown: Whether it ends when `any_significant` child has ended by itself and is not restarted, or when
             `all_significant` children have.
-        clock: Its clock.
 
     Raises:
-        ConfigurationError: two children have one name, or a child that is always restarted is significant.
+        ConfigurationError: two children have one name, or a child that is always restarted is significant. Of commands:
+            it is not running, or has no such child.
     """
 
     @checked
@@ -237,7 +233,7 @@ class Supervisor:
         """Add a child after the others, and start it.
 
         Raises:
-            ConfigurationError: there is a child of this name, or the supervisor is not running.
+            ConfigurationError: there is a child of this name.
             ChildNotStarted: it failed before it was ready; it was not added.
         """
 
@@ -256,11 +252,7 @@ class Supervisor:
         await self._do(action)
 
     async def stop(self, name: str) -> None:
-        """Stop a child; it stays known, and `restart` starts it again.
-
-        Raises:
-            ConfigurationError: there is no such child, or the supervisor is not running.
-        """
+        """Stop a child; it stays known, and `restart` starts it again."""
 
         async def action() -> None:
             await self._stop([self._named(name)])
@@ -271,7 +263,6 @@ class Supervisor:
         """Start a child that has ended, or stop and start one that has not.
 
         Raises:
-            ConfigurationError: there is no such child, or the supervisor is not running.
             ChildNotStarted: it failed before it was ready.
         """
 
@@ -283,11 +274,7 @@ class Supervisor:
         await self._do(action)
 
     async def remove(self, name: str) -> None:
-        """Stop a child, and forget it.
-
-        Raises:
-            ConfigurationError: there is no such child, or the supervisor is not running.
-        """
+        """Stop a child, and forget it."""
 
         async def action() -> None:
             await self._stop([self._named(name)])

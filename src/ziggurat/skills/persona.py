@@ -22,16 +22,9 @@ _TONES: dict[Tone, str] = {
 
 
 class Persona(CheckedStruct, frozen=True):
-    """A role, its tone and its constraints::
+    """A role, its tone and its constraints, each a sentence::
 
-        agent = Agent(model, instructions=Persona("Ada", "a reviewer of code", tone="concise"))
-
-    Attributes:
-        name: Its name.
-        role: Its role, such as "a careful researcher".
-        tone: How it writes: ``"formal"``, ``"casual"``, ``"technical"``, ``"creative"`` or ``"concise"``.
-        instructions: Further instructions.
-        constraints: What it must observe, each a sentence.
+    agent = Agent(model, instructions=Persona("Ada", "a reviewer of code", tone="concise"))
     """
 
     name: str = "unnamed"
@@ -93,11 +86,7 @@ class Personas:
         self._personas[persona.name] = persona
 
     def get(self, name: str) -> Persona:
-        """Return a persona.
-
-        Raises:
-            ConfigurationError: there is none of this name.
-        """
+        """Return a persona; raise ConfigurationError if there is none of this name."""
         persona = self._personas.get(name)
         if persona is None:
             near = similar(name, self._personas, 1)
@@ -117,11 +106,7 @@ class Personas:
 
     @contextmanager
     def use(self, name: str) -> Iterator[Persona]:
-        """Use a persona within a block, in this task and those that it starts; then the one before it is restored.
-
-        Raises:
-            ConfigurationError: there is none of this name.
-        """
+        """Use a persona within a block, in this task and those that it starts; then the one before it is restored."""
         token = self._current.set(persona := self.get(name))
         try:
             yield persona

@@ -76,11 +76,7 @@ class Skills:
         self._skills[skill.name] = skill
 
     def load(self, folder: str | Path) -> int:
-        """Add the skill in a folder, or those in the folders within it; return the number of skills that were added.
-
-        Raises:
-            ConfigurationError: there is no such folder.
-        """
+        """Add the skill in a folder, or those in the folders within it; return the number of skills that were added."""
         folder = Path(folder).expanduser()
         if not folder.is_dir():
             raise ConfigurationError(f"there is no folder {str(folder)!r} with skills")
@@ -131,12 +127,8 @@ class Skills:
         """Return the skills that fit a task, the best first, of equals in the order of their names.
 
         The score is the cosine of two vectors: that of the words of the task, and that of the words of the skill's
-        description and capabilities. A word that many of the skills have weighs less.
-
-        Args:
-            task: The task.
-            limit: The most skills to return; 0 for all.
-            min_score: The lowest score.
+        description and capabilities. A word that many of the skills have weighs less. With a `limit` of 0 all that have
+        at least `min_score` are returned.
         """
         skills = self._usable()
         texts = [Counter(_words(skill)) for skill in skills]

@@ -38,11 +38,9 @@ class Skill(Struct, frozen=True, kw_only=True):
         description: The purpose of the skill, and when to use it; for the model.
         instructions: The text of SKILL.md after its header.
         folder: The folder with further files, such as `references/`, `scripts/` and `assets/`; None if there is none.
-        license: The licence.
         compatibility: The environment that the skill needs.
         metadata: Further values as text; lists are joined by commas, and values that contain others are left out.
-        allowed_tools: The tools that the author names for it, such as ``Read`` or ``Bash(git log:*)``. They give no
-            permission.
+        allowed_tools: The tools that the author names, such as ``Bash(git log:*)``. They give no permission.
         digest: SHA-256 of all files, in hexadecimal digits.
     """
 

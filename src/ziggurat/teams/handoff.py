@@ -13,13 +13,7 @@ from ziggurat.messages.agent import AgentRun
 
 
 class Handoff(CheckedStruct, frozen=True, omit_defaults=True):
-    """A handoff of the conversation to another agent.
-
-    Attributes:
-        target: The name of the agent that goes on.
-        reason: Why.
-        context: Facts for that agent, which are in the note that it gets.
-    """
+    """A handoff of the conversation to another agent, the target; the context is in the note that it gets."""
 
     target: str
     reason: str | None = None
@@ -27,13 +21,7 @@ class Handoff(CheckedStruct, frozen=True, omit_defaults=True):
 
 
 class HandoffTool(CheckedStruct, frozen=True):
-    """A tool with which a model hands the conversation over.
-
-    Attributes:
-        target: The agent that goes on.
-        name: The name of the tool.
-        description: When to call it.
-    """
+    """A tool with which a model hands the conversation over to the target, and when to call it."""
 
     target: str
     name: str
@@ -43,11 +31,8 @@ class HandoffTool(CheckedStruct, frozen=True):
 class HandoffState(Struct, frozen=True):
     """What a policy knows when an agent has ended its turn.
 
-    Attributes:
-        member: The agent.
-        run: Its run.
-        visited: The agents that had a turn in this run of the team, in order; the last is `member`.
-        members: The names of all agents.
+    `visited` are the agents that had a turn in this run of the team, in order, the last of them `member`; `members` the
+    names of all agents.
     """
 
     member: str
@@ -116,14 +101,7 @@ def explicit_handoff(
     tool_name: NonEmptyText | None = None,
     description: NonEmptyText | None = None,
 ) -> HandoffPolicy:
-    """Let agents hand over to one target, with a tool named ``handoff_to_<target>``.
-
-    Args:
-        target: The name of the agent that goes on.
-        source: The only agent that may do so; all others by default.
-        tool_name: Another name for the tool.
-        description: When to call it.
-    """
+    """Let agents, or only the `source`, hand over to one target, by default with ``handoff_to_<target>``."""
     name = tool_name or _tool_name(target)
     title = f"explicit_handoff({target!r}{'' if source is None else f', source={source!r}'})"
     return _Targets(title, ((name, target),), description, source)
@@ -131,12 +109,7 @@ def explicit_handoff(
 
 @checked
 def multi_handoff(targets: Mapping[str, str], *, source: NonEmptyText | None = None) -> HandoffPolicy:
-    """Let agents hand over with tools of your own names: ``multi_handoff({"ask_billing": "billing"})``.
-
-    Args:
-        targets: The name of the agent that goes on, by the name of the tool.
-        source: The only agent that may do so; all others by default.
-    """
+    """Let agents, or only the `source`, hand over with tools of your names, as ``{"ask_billing": "billing"}``."""
     return _Targets(f"multi_handoff({dict(targets)!r})", tuple(targets.items()), None, source)
 
 
@@ -164,11 +137,8 @@ class _Sequential(Struct, frozen=True):
 def sequential_handoff(*names: NonEmptyText) -> HandoffPolicy:
     """Let each agent hand over to the next one when it has completed its answer, without any tool.
 
-    Args:
-        names: The agents in order; by default all, in the order in which the team has them.
-
-    Raises:
-        ConfigurationError: an agent is named twice, so that it would be unclear who follows it.
+    By default these are all, in the order in which the team has them. No agent is named twice: it would be unclear who
+    follows it.
     """
     if len(set(names)) < len(names):
         raise ConfigurationError(f"sequential_handoff(...) names each agent once, got {', '.join(names)}")

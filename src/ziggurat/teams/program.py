@@ -22,18 +22,7 @@ from ziggurat.tools.toolbox import Toolbox
 
 
 class TeamArguments(InheritedArguments, total=False):
-    """The arguments that every team takes, besides its own.
-
-    Attributes:
-        name: Its name in paths, and as a tool; by default that of the pattern.
-        description: When to call it, for models that have it as a tool.
-        budget: What it and all agents below it may spend.
-        approvals: Which tool and model calls below it a person must approve.
-        grants: The permissions of the agents below it; by default those they have.
-        middleware: Middleware for all calls below it.
-        store: Where its runs are kept.
-        debug: Raise unexpected errors at once; as for `Agent`.
-    """
+    """The arguments of an `Agent` that every team takes; its name is that of the pattern by default."""
 
     name: str
     description: str

@@ -116,12 +116,7 @@ _LEADING = re.compile(rf"(?:and\s+)?{_WORDS}\b\s*", re.IGNORECASE)
 
 
 class Subtask(CheckedStruct, frozen=True):
-    """A part of a task.
-
-    Attributes:
-        text: What is to be done.
-        depth: Subtasks of depth 1 are done after those of depth 0 have ended, and so on.
-    """
+    """A part of a task; those of depth 1 are done after those of depth 0 have ended, and so on."""
 
     text: NonEmptyText
     depth: NonNegativeInt = 0

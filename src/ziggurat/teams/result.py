@@ -20,8 +20,7 @@ class TeamResult(Struct, frozen=True):
 
     ::
 
-        run = await team.run("Which is the best?")
-        result = TeamResult.of(run)
+        result = TeamResult.of(await team.run("Which is the best?"))
         print(result.answers, result.is_unanimous)
 
     Attributes:

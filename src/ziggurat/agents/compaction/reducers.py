@@ -31,12 +31,9 @@ Span = tuple[int, int]
 
 
 class Excerpt(Struct, frozen=True, eq=False):
-    """A part of a conversation to shorten; it contains the results of every call in it.
+    """A part of a conversation to shorten, in order; it contains the results of every call in it.
 
-    Attributes:
-        messages: The part, in order.
-        model: The model of the agent.
-        room: About how many tokens all excerpts together should have afterwards, None for no limit.
+    `model` is that of the agent, `room` about how many tokens all excerpts together should have afterwards.
     """
 
     messages: tuple[Message, ...]
@@ -149,11 +146,7 @@ def runtime_message(text: str, about: Sequence[Message] = ()) -> Message:
 
 
 class Drop(CheckedStruct, frozen=True):
-    """Replaces an excerpt with a short note.
-
-    Attributes:
-        note: The note, with ``{count}`` for the number of messages; empty for no note.
-    """
+    """Replaces an excerpt with a note, with ``{count}`` for the number of messages; empty for no note."""
 
     note: str = "[{count} earlier messages were left out]"
 
@@ -162,12 +155,7 @@ class Drop(CheckedStruct, frozen=True):
 
 
 class Mask(CheckedStruct, frozen=True, kw_only=True):
-    """Replaces tool results with a short note; calls, errors and everything else stay.
-
-    Attributes:
-        min_tokens: Results of fewer tokens than this stay.
-        note: The note, with ``{tool}`` and ``{tokens}``.
-    """
+    """Replaces tool results of at least `min_tokens` by a note, which may have ``{tool}`` and ``{tokens}``."""
 
     min_tokens: NonNegativeInt = 100
     note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
@@ -190,11 +178,7 @@ class Mask(CheckedStruct, frozen=True, kw_only=True):
 
 
 class Concatenate(CheckedStruct, frozen=True, kw_only=True):
-    """Joins an excerpt into one text, one shortened line per message part.
-
-    Attributes:
-        max_line: The longest line, in characters.
-    """
+    """Joins an excerpt into one text, one line per message part, of `max_line` characters at most."""
 
     max_line: PositiveInt = 200
 
@@ -225,11 +209,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
     heading: str = "[Summary of {count} earlier messages]"
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the summary as one message.
-
-        Raises:
-            ServiceError: the model failed, refused, returned no text, or a budget refused the call.
-        """
+        """Return the summary as one message."""
         if self.budget is not None:
             ctx = budgeted(ctx, self.budget)
         model = self.model or excerpt.model

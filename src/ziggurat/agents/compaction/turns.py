@@ -33,11 +33,9 @@ _Block = tuple[Message, ...]
 
 
 class Turn(Struct, frozen=True):
-    """A part of a conversation that is kept or removed as a whole.
+    """A part of a conversation that is kept or removed as a whole, with its calls and results as text.
 
-    Attributes:
-        text: Its messages, tool calls and results as text.
-        age: Its age in hours if known, otherwise the number of turns after it.
+    Its age is in hours if known, otherwise the number of turns after it.
     """
 
     text: str
@@ -164,13 +162,7 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
     def shorten(
         self, messages: Sequence[Message], *, ages: Sequence[float] | None = None, room: int | None = None
     ) -> Shortened:
-        """Shorten messages.
-
-        Args:
-            messages: The messages, including the results of every call in them.
-            ages: The age of each turn, in hours.
-            room: The largest number of tokens that remain if `tokens` is None.
-        """
+        """Shorten messages, with the results of every call in them; `ages` has the age of each turn, in hours."""
         blocks, turns = _turns_in(messages, ages)
         worth = [self.importance(turn) for turn in turns]
         recent = len(turns) - max(self.recent, 1)
