@@ -23,12 +23,10 @@ from ziggurat.tools.results import kind_of, text_of_error
 
 
 class AgentTool:
-    """A tool that passes its input to an agent and returns the agent's answer.
+    """A tool that passes its input to an agent, whose name and description it has by default, and returns the answer.
 
     Args:
         agent: The agent, with any layers.
-        name: The tool's name; the agent's by default.
-        description: When to call it; the agent's description by default.
         input_type: What it takes: a Struct, dataclass, TypedDict or pydantic model, or a function whose parameters it
             takes; one text by default, or what the flow takes. The agent gets it as JSON in its prompt, and as a value
             in ``ctx.scope[AGENT_INPUT]``: an instance of the type, or the arguments of the function by name.

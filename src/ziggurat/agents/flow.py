@@ -134,13 +134,9 @@ def flow(
         function: The async function. It has one parameter for its input, or none, and perhaps ``ctx: Context`` before
             it. All are annotated, and so is its result; both types have a JSON form.
         name: Its name in paths and in the store, and as a tool; that of the function by default.
-        description: When to call it as a tool; by default its docstring.
-        budget: What it and all agents below it may spend.
-        approvals: Which tool and model calls below it a person must approve.
-        grants: The permissions of the agents below it; by default those they have.
-        middleware: Middleware for all calls below it.
         store: Where its runs are kept.
-        debug: Raise unexpected errors at once; as for `Agent`.
+        arguments: `description`, when to call it as a tool, by default its docstring; and `budget`, `approvals`,
+            `grants`, `middleware` and `debug`, as for an `Agent`.
 
     Raises:
         ConfigurationError: the function cannot be a flow; the message says why.

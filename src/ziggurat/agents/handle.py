@@ -39,9 +39,7 @@ class RunHandle(Generic[Out]):
     that read its record `JournalCorrupt` if that is damaged, and those that steer it `Denied` if a `Steerable` says so,
     or `RunNotFound` if it is of another agent.
 
-    Every verb is a coroutine. From another thread, pass it to the event loop of the handle::
-
-        asyncio.run_coroutine_threadsafe(handle.inject("Mention the weather."), loop).result()
+    Every verb is a coroutine; from another thread, pass it to ``asyncio.run_coroutine_threadsafe(coroutine, loop)``.
     """
 
     def __init__(self, run_id: str, starter: Starter, driving: Driving | None = None) -> None:
@@ -144,10 +142,7 @@ class RunHandle(Generic[Out]):
             self._control = None
 
     async def recorded(self) -> bool:
-        """Wait until the run is on record, so that it survives its process and other processes find it.
-
-        Returns:
-            Whether it is; not if it was cancelled before.
+        """Wait until the run is on record, for other processes to find; return whether it is: not if it was cancelled.
 
         Raises:
             ZigguratError: it could not be opened: `RunExists`, `LeaseHeld`, `StoreError` or a mistake of the caller.
@@ -217,18 +212,15 @@ class RunHandle(Generic[Out]):
         """Follow the run until it ends or waits, from its start or after a given entry::
 
             async for item in agent.attach("r-17").events(after=12):
-                match item.what:
-                    case ToolEnded(_, call, result):
-                        print(call.name, result.text)
+                print(item.what)
 
         What is recorded comes complete, in order and once, whenever the reader joins and whichever process drives the
         run: as the events `AgentStarted`, `ModelEnded`, `ToolEnded`, `ApprovalRequested`, `ApprovalDecided`, `Steered`
         and `AgentEnded`, and as decoded entries of the record, such as `Opened` and `Ended`, where there is no event.
         Other events, such as pieces of a reply, come as they pass from the moment of this call; of a reader that is too
         slow for them, `Skipped` says how many it has missed. There can be any number of readers; none slows the run.
-        When the last item has come, the lease of the run is free.
-
-        Where a run continues as new, the items of the next one follow, numbered from 1; its `Opened` has its id.
+        When the last item has come, the lease of the run is free. Where a run continues as new, the items of the next
+        one follow, numbered from 1; its `Opened` has its id.
 
         Raises:
             ConfigurationError: `after` is not the number of an entry, or the run is a part of the run around; follow

@@ -25,19 +25,10 @@ def graph_tools(
 ) -> list[FunctionTool]:
     """Make the tools of a graph: `search_graph`, `graph_neighbors`, `graph_path`, `add_entity` and `add_relation`.
 
-    ::
-
-        agent = Agent("openai:gpt-5-mini", tools=[*graph_tools(graph)])
-
-    The first three need the permission ``database_read``, the others ``database_write``. What a model adds has the
-    origin ``"model"`` and the taint of all tool results it has read, graph results included. Results show the origin
-    and taint of what they list, and mark the run as having read from those tools. `AgentRun.graph_lookups` counts the
-    look-ups.
-
-    Args:
-        graph: A graph in memory or in a file.
-        writes: Whether the model may add to it.
-        limit: The largest number of entities or relations in one result.
+    The first three need the permission ``database_read``, the others, which are there if `writes`, ``database_write``.
+    What a model adds has the origin ``"model"`` and the taint of all tool results it has read, graph results included.
+    Results show the origin and taint of what they list, `limit` at most, and mark the run as having read from those
+    tools. `AgentRun.graph_lookups` counts the look-ups.
     """
     own = _GraphTools(graph, limit)
     look_up = tool(effect="none", permissions=["database_read"])

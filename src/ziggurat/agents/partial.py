@@ -37,13 +37,11 @@ def partial_values(events: AsyncIterable[Event], kind: "TypeForm[T]", *, tool: s
     Each value is a true value of the type, with all its constraints: it is yielded once its required fields are there,
     and an item or field at the end that does not fit yet is left out. Strings and lists grow; give fields a default to
     see a value before they arrive. Of a ``str``, the text of each reply grows. The last value of a reply is read from
-    the complete reply. Long replies are read in larger and larger pieces, so that the time stays proportional to their
-    length. Answers of agents below are not read.
+    the complete reply. Long replies are read in larger and larger pieces. Answers of agents below are not read.
 
     Args:
         events: A stream of an agent; it is read to its end.
-        kind: The type of the agent's output, or of a tool's arguments: a Struct, dataclass, TypedDict or pydantic model
-            with their names, or a dictionary.
+        kind: The type of the agent's output, or of a tool's arguments.
         tool: The name of the tool whose arguments are read, for each of its calls.
 
     Raises:

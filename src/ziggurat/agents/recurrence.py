@@ -58,9 +58,7 @@ def every(
 ) -> Every:
     """Return a fixed interval, such as ``every(hours=1)``; for a time of day in a time zone use `cron`.
 
-    Args:
-        seconds: Its length is the sum of this, `minutes`, `hours` and `days` of 24 hours.
-        start: A time with a time zone at which there is a tick; by default midnight UTC, and so full hours and minutes.
+    There is a tick at the `start`, which has a time zone: by default midnight UTC, and so full hours and minutes.
 
     Raises:
         ConfigurationError: it has no length, or the start has no time zone.
@@ -77,16 +75,12 @@ def every(
 def cron(expression: NonEmptyText, zone: NonEmptyText = "UTC") -> Cron:
     """Return the times of a cron expression, such as ``cron("0 3 * * *", "Europe/Berlin")`` for 3:00 there every night.
 
-    A time that is skipped when clocks are put forward is moved behind the gap; one that comes twice when they are put
-    back has one tick. Needs the extra ``schedules``.
-
-    Args:
-        expression: Minute, hour, day of the month, month and day of the week, as Debian's cron has them.
-        zone: The name of the time zone.
+    The expression is as in Debian's cron. A time that is skipped when clocks are put forward is moved behind the gap;
+    one that comes twice when they are put back has one tick.
 
     Raises:
         ConfigurationError: the expression is not valid or never comes true, or there is no such time zone.
-        MissingExtra: the extra is not installed.
+        MissingExtra: the extra ``schedules`` is not installed.
     """
     try:
         from cronsim import CronSim, CronSimError

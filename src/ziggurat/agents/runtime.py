@@ -26,14 +26,8 @@ class Runtime(Agent[str]):
 
     ::
 
-        runtime = Runtime(
-            "demo",
-            tools=[search],
-            gate=Gate(100, soft=75),
-            memory=Remembering("sqlite:///agents.db", "ann"),
-            store="sqlite:///agents.db",
-            max_steps=5,
-        )
+        memory = Remembering("sqlite:///agents.db", "ann")
+        runtime = Runtime("demo", tools=[search], gate=Gate(100, soft=75), memory=memory, store="sqlite:///agents.db")
         run = await runtime.run("Where were we?")
         print(run.text, runtime.metrics.tools["search"].failure_rate)
 
@@ -46,8 +40,7 @@ class Runtime(Agent[str]):
         working: Named values that are added to the prompt.
         graph: A knowledge graph; the model gets the tools of `graph_tools`.
         metrics: Counts calls; pass one to count several runtimes together. By default a new one.
-        arguments: Those of an `Agent`, such as `tools`, `max_steps`, `timeout`, `store` and `settings`; its
-            `middleware` comes after the parts above.
+        arguments: Those of an `Agent`; its `middleware` comes after the parts above.
     """
 
     __slots__ = ("gate", "graph", "memory", "metrics", "working")

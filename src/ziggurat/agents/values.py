@@ -100,14 +100,7 @@ def encode_run(run: AgentRun) -> bytes:
 
 
 def decode_run(data: bytes | str, output: "TypeForm[Out]") -> AgentRun[Out]:
-    """Return the run that `encode_run` wrote::
-
-        saved = encode_run(await agent.run("Where?"))
-        city = decode_run(saved, City).output
-
-    Args:
-        data: The JSON.
-        output: The type of its output, that of the agent.
+    """Return the run that `encode_run` wrote: ``city = decode_run(saved, City).output``, with the type of the output.
 
     Raises:
         InvalidArguments: it is no run in JSON, or its output is of another type; the text names the place.

@@ -48,9 +48,7 @@ class _Shared:
 class RedisBackend:
     """A backend of circuit breakers and rate limiters whose state all processes with the same Redis share::
 
-        from redis.asyncio import Redis
-
-        backend = RedisBackend(Redis.from_url("redis://localhost"))
+        backend = RedisBackend(redis.asyncio.Redis.from_url("redis://localhost"))
         breaker = CircuitBreaker(name="search", backend=backend)
         limiter = RateLimiter(name="search", requests=500, backend=backend)
 

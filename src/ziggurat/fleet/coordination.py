@@ -82,11 +82,7 @@ class RedisLeader:
         async with leader.lead() as term:
             await write_reports(term.number)
 
-    Args:
-        client: An asyncio client of redis-py.
-        name: The name of the office.
-        ttl: Seconds after which a leader that does not answer is replaced.
-        prefix: The beginning of all keys.
+    A leader that does not answer for `ttl` seconds is replaced.
     """
 
     @checked
@@ -207,13 +203,6 @@ class RedisQueue:
     A job belongs to a consumer as long as that is alive. One that has not been seen for `lease` seconds loses its jobs
     to the others. A job whose handler fails is delivered again after `lease` seconds; after `max_deliveries` it goes to
     the dead letters. A run that must survive the loss of Redis belongs into a store, with `submit` and a worker.
-
-    Args:
-        client: An asyncio client of redis-py.
-        name: The name of the queue.
-        lease: Seconds.
-        max_deliveries: How often a job is delivered.
-        prefix: The beginning of all keys.
     """
 
     @checked

@@ -156,11 +156,9 @@ class GraphStore:
     the graph in memory, kept up to date with the file: only changes are read, whichever process made them.
 
     Args:
-        path: The file; created with its folders if it does not exist. It may be the file of a run store or memory
-            store.
+        path: The file, which may also be that of a run store or memory store; created with its folders.
         name: The name of the graph within the file.
-        synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process, but it
-            is faster.
+        synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process.
         timeout: Seconds to wait while another process writes.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
 

@@ -239,12 +239,7 @@ def plan_execute(
         max_steps: How many steps of a plan are executed; those after them are skipped.
         stop_on_failure: Whether the steps after one that failed are skipped.
         max_plans: How many plans are made at most.
-        name: Its name in paths and in the store, and as a tool.
-        store: Where its runs are kept.
         arguments: Those of all flows, see `flow`.
-
-    Raises:
-        ConfigurationError: an argument cannot work.
     """
     named: dict[str, Tool] = {each: entry.service for each, entry in Toolbox(tools).entries.items()}
     callers: dict[str, Runnable[Any]] = {each: Agent(model, name="caller", tools=[named[each]]) for each in named}

@@ -49,14 +49,12 @@ class Graph(Generic[S]):
         graph.edge(research, title)
         report = graph.build("report", store="sqlite:///reports.db")
         run = await report.run(State("ziggurats"))
-        run.output.notes
 
-    Args:
-        state: The type of the state: a Struct, a dataclass or a pydantic model. A field with a reducer, as
-            ``Annotated[list[str], append]``, takes up updates; any other is replaced by them.
+    The state is a Struct, a dataclass or a pydantic model. A field with a reducer, as ``Annotated[list[str], append]``,
+    takes up updates; any other is replaced by them.
 
     Raises:
-        ConfigurationError: the type has no typed fields, or one of them has no JSON form.
+        ConfigurationError: of all methods: something cannot be a part of a graph; the message says what and why.
     """
 
     def __init__(self, state: type[S]) -> None:
@@ -123,9 +121,6 @@ class Graph(Generic[S]):
             rounds: If a loop begins at it, the greatest number of rounds.
             takes: For a Runnable, returns its prompt or input for a state; by default, it is the state.
             gives: For a Runnable, returns the changes for its output; by default, the output is the changes.
-
-        Raises:
-            ConfigurationError: it cannot be a node; the message says why.
         """
 
         def add(node: Any) -> Any:
@@ -157,9 +152,6 @@ class Graph(Generic[S]):
             items: The field of the state that holds the items, or a function that returns them for a state.
             name, writes, join, rounds: As for `node`; the fields need reducers.
             limit: How many run at the same time; None for all.
-
-        Raises:
-            ConfigurationError: it cannot be a node; the message says why.
         """
         self._add(node, name, writes, join, rounds, None, None, (items, limit))
 
@@ -185,11 +177,7 @@ class Graph(Generic[S]):
 
             graph.edge(plan, (search, read), write)     # search and read run at the same time, write after both
 
-        Args:
-            nodes: Names, or what was added as nodes; ``START`` may be the first, ``END`` the last.
-
-        Raises:
-            ConfigurationError: there are fewer than two.
+        Nodes are names, or what was added as nodes; ``START`` may be the first, ``END`` the last.
         """
         groups = [self._names(each) for each in nodes]
         if len(groups) < 2:
@@ -210,15 +198,9 @@ class Graph(Generic[S]):
 
             graph.route(review, next_step)
 
-        Nodes that are not chosen are passed over. What was chosen is recorded.
-
-        Args:
-            node: The node.
-            choose: Returns the name of the next node, or a list of names; it is not async.
-            targets: The nodes that it may choose; by default those in its annotation, a ``Literal`` or a list of one.
-
-        Raises:
-            ConfigurationError: the targets are not known, or the node has a route.
+        It returns the name of the next node, or a list of names, and is not async. Nodes that are not chosen are passed
+        over. What was chosen is recorded. The targets are by default those in its annotation, a ``Literal`` or a list
+        of one.
         """
         (source,) = self._names(node)
         if source in self._routes:
@@ -239,12 +221,7 @@ class Graph(Generic[S]):
     def build(
         self, name: str, /, *, store: str | Store | None = None, **arguments: Unpack[FlowArguments]
     ) -> "StateGraph[S]":
-        """Check the graph, and return it as a `StateGraph`, which has all verbs of a flow.
-
-        Args:
-            name: Its name in paths and in the store, and as a tool.
-            store: Where its runs are kept.
-            arguments: Those of all flows, see `flow`.
+        """Check the graph, and return it as a `StateGraph`, which has the verbs and the arguments of a flow.
 
         Raises:
             ConfigurationError: a node is never reached or never ends, an edge leads nowhere, or a join can never start;

@@ -326,19 +326,18 @@ class Planner:
 
     ::
 
+        search, filings = Primitive("search"), Primitive("filings")
         planner = Planner([
-            Method("Research", [Primitive("search"), Primitive("summarise")]),
-            Method("Research", [Primitive("search"), Primitive("filings"), Primitive("summarise")],
-                   preconditions={"company_type": "public"}),
+            Method("Research", [search]),
+            Method("Research", [search, filings], preconditions={"company_type": "public"}),
         ])
         plan = planner.plan(Compound("Research"), {"company_type": "public"})
-        [step.tool for step in plan.steps]                  # search, filings, summarise
+        [step.tool for step in plan.steps]                  # search, filings
 
     Of the methods whose preconditions hold, that with the most preconditions is tried first; of those with as many, the
     one that is listed first. If what follows fails, the next one is tried. The same arguments give the same plan.
 
     Args:
-        methods: The ways to do compound tasks.
         max_depth: How many levels a task may be below the goal.
         max_steps: How many steps a plan may have.
         max_tasks: How many tasks the search looks at before it gives up; and 20 times as many preconditions, effects
@@ -361,11 +360,7 @@ class Planner:
             self._by_task.setdefault(each.task, []).append(each)
 
     def plan(self, goal: HtnTask, world: World | None = None) -> HtnPlan:
-        """Return a plan that does a task.
-
-        Args:
-            goal: The task.
-            world: What holds before it.
+        """Return a plan that does the goal in a world.
 
         Raises:
             NoPlan: there is none: `NoMethodFound`, `NoPreconditionSatisfied`, `DepthExceeded`, `StepLimitExceeded`, as
@@ -393,16 +388,9 @@ def htn_flow(
         run = await research.run({"company": "Acme", "company_type": "public"})
 
     Arguments of primitive tasks refer to what holds in the world by ``{name}``, and to the last output of a tool by the
-    name of the tool, such as ``{search}``. A plan that is not found ends the run with the error of the planner.
-
-    Args:
-        planner: Finds the plan.
-        goal: The task.
-        tools: The tools of the primitive tasks.
-        agent: Does the primitive tasks whose tool is not among `tools`; it gets the name and the arguments.
-        name: Its name in paths and in the store, and as a tool.
-        store: Where its runs are kept.
-        arguments: Those of all flows, see `flow`.
+    name of the tool, such as ``{search}``. A plan that is not found ends the run with the error of the planner. A
+    primitive task whose tool is not among `tools` is done by the `agent`, which gets the name and the arguments. The
+    other arguments are those of all flows, see `flow`.
 
     Raises:
         ConfigurationError: there is neither a tool nor an agent for a primitive task.

@@ -46,16 +46,11 @@ async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatu
 
     ::
 
-        run = await review.run("ziggurats", run_id="text-1")        # it has failed, or waits
         await node_statuses(review, "text-1")                       # {"draft": "completed", "check": "failed", ...}
 
     A run can be asked about in every state, also if it is driven elsewhere, has lost its process, or has not begun. A
     node that was not reached is ``"pending"``. One that has not ended is ``"running"``, also if the run waits there,
     was cancelled or lost. Of a node that ran several times, the last counts.
-
-    Args:
-        plan: A flow made by `workflow`, or a graph, with the store of the run.
-        run_id: The run.
 
     Raises:
         ConfigurationError: it is neither.

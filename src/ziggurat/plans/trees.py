@@ -43,17 +43,11 @@ def workflow(
     is a `NodeChanged` event.
 
     Args:
-        nodes: Run in this order.
         agent: Does the tasks that have only a prompt.
         input: The type of what the plan is run with. Text becomes the variable ``input``; the fields of an object, such
             as a Struct or a ``dict[str, Any]``, become variables as plain data. None if it takes nothing.
         variables: Further variables to begin with.
-        name: Its name in paths and in the store, and as a tool.
-        store: Where its runs are kept.
         arguments: Those of all flows, see `flow`.
-
-    Raises:
-        ConfigurationError: the nodes cannot be a plan.
     """
     tree = prepared(nodes, agent)
     everything = [each for place in tree.places for each in place]

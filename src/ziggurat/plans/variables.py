@@ -122,11 +122,6 @@ def when(variable: NonEmptyText, kind: "TypeForm[T]", test: Callable[[T], bool])
 
     Without that variable, the condition does not hold.
 
-    Args:
-        variable: Its name.
-        kind: The type of its value.
-        test: Whether the condition holds for the value.
-
     Raises:
         ConfigurationError: values of this type cannot be read from plain data.
         InvalidArguments: during the run, if the value is not of this type.
@@ -158,11 +153,8 @@ def agent_condition(agent: Runnable[Any], question: NonEmptyText) -> Asked:
         judge = Agent("demo", output=bool)
         Loop(write, until=agent_condition(judge, "Is this text free of errors? {draft}"), max_rounds=5)
 
-    The answer is recorded, as that of every agent. If it is no bool, the node fails.
-
-    Args:
-        agent: Answers true or false.
-        question: May refer to variables, as the prompt of a task.
+    The question may refer to variables. The answer is recorded, as that of every agent. If it is no bool, the node
+    fails.
     """
     return Asked(agent, question)
 

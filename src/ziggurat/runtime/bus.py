@@ -76,11 +76,9 @@ class Bus:
         ann.send("please review", Role("reviewer"))
         message = await ben.receive()
 
-    A subscriber gets what is sent after it has subscribed. The sender of a message is set by the bus. It is not
-    recorded: for messages between the members of a durable run, use a team.
-
-    Args:
-        capacity: How many messages wait for a subscriber; when there are more, it misses the oldest.
+    A subscriber gets what is sent after it has subscribed, and misses the oldest message when more than `capacity`
+    wait. The sender of a message is set by the bus. It is not recorded: for messages between members of a durable run,
+    use a team.
     """
 
     @checked
@@ -166,13 +164,7 @@ _EVERYONE = Broadcast()
 
 
 class Subscription:
-    """One subscriber of a bus: it sends and receives in its own name, and ends as a context manager or by `leave`.
-
-    Attributes:
-        name: Its name.
-        role: Its role, if it has one.
-        lagged: How many messages it has missed so far.
-    """
+    """One subscriber of a bus: it sends and receives in its own name, and has missed `lagged` messages so far."""
 
     @checked
     def __init__(self, bus: Bus, name: NonEmptyText, role: NonEmptyText | None) -> None:

@@ -22,13 +22,9 @@ class Capability(CheckedStruct, frozen=True):
 
     Attributes:
         tags: What it is about, in any order.
-        name: Its name, for those who read a match.
-        description: What it does, for those who read a match.
+        name, description: For those who read a match.
         latency: How long it usually takes, in seconds; None if that is unknown.
         cost: What a call usually costs, in any unit; None if that is unknown.
-
-    Raises:
-        ConfigurationError: a value is not of its type, or negative.
     """
 
     tags: Tags = ()

@@ -56,13 +56,12 @@ def swarm(
     has answered last.
 
     Args:
-        members: They work at the same time; one that has several subtasks works on them at the same time, too.
         split: ``"breadth"`` at numbers, commas, semicolons and "and"; ``"depth"`` also at "then", "next", "finally" and
             the like, where what follows is done afterwards and sees the results so far; an agent that answers with a
             list; or a function of the text that returns one, sync or async.
         leader: Writes the answer from the results; without one they are listed.
         threshold: The share of subtasks, above 0, whose success is enough: those that still run are cancelled.
-        concurrency: How many subtasks are worked on at the same time; None for all.
+        concurrency: How many subtasks are worked on at the same time, also by one member; None for all.
         max_members: How many of the members are used at most.
         max_subtasks: With more, the run stops as `BudgetExceeded`.
     """

@@ -200,6 +200,9 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
         max_tokens: The longest summary of one piece, in tokens.
         budget: What one summary may spend; it also counts in the budgets of the run.
         heading: The line before it, with ``{count}`` for the number of messages.
+
+    Raises:
+        ServiceError: when called: the model failed, refused, returned no text, or a budget refused the call.
     """
 
     model: Model | None = None

@@ -30,15 +30,13 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
     """Something to remember.
 
     Attributes:
-        content: The text to remember.
         kind: The kind of memory; ``"semantic"`` is a fact.
         key: What a fact is about; it replaces the fact with the same key.
         subject: What a fact is about, to find it by, if several facts may be about the same.
         replaces: The id of a stored fact that no longer holds, as a person or a model judged; it is archived.
         importance: From 0 to 1.
         tags: Words to find it by.
-        origin: Who stated it.
-        taint: The tools whose results it was made from.
+        origin, taint: Who stated it, and the tools whose results it was made from.
     """
 
     content: NonEmptyText

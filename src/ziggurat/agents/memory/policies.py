@@ -58,20 +58,15 @@ def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
 
 
 class FactsBy(CheckedStruct, frozen=True, kw_only=True):
-    """Remembers the facts that a model finds in a conversation.
+    """Remembers the facts that a model finds: ``Remembering(store, "ann", remember=FactsBy(model=...))``.
 
-    The model is shown the stored facts that are nearest to the conversation, and says which of them are no longer
-    true; only those are replaced.
-
-    ::
-
-        Remembering(store, "ann", remember=FactsBy(model=resolve("openai:gpt-5-mini")))
+    The model is shown the stored facts that are nearest to the conversation, `max_known` at most, and says which of
+    them are no longer true; only those are replaced. Its usage counts in the run and its budgets.
 
     Attributes:
-        model: The model that finds them. Its usage counts in the run and its budgets.
+        model: The model that finds them.
         prompt: The instructions for that model.
         max_facts: The largest number of facts kept of one run.
-        max_known: The largest number of stored facts shown to the model.
         max_tokens: The longest answer, in tokens.
     """
 

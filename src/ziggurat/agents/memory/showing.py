@@ -114,17 +114,10 @@ def _line(recalled: Recalled, bounds: Bounds) -> str:
 
 
 class WorkingValues(Middleware):
-    """Adds the values of a working memory to the prompt, before the last message.
+    """Adds the values of a working memory to the prompt: ``Agent("demo", middleware=[WorkingValues(memory.working)])``.
 
     They are recorded with the request, so a run that is resumed or replayed has the same ones. Put it after
     `Remembering`, if both are used.
-
-    ::
-
-        Agent("demo", middleware=[WorkingValues(memory.working)])
-
-    Args:
-        working: The working memory.
     """
 
     @checked
