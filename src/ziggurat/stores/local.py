@@ -112,14 +112,14 @@ class InMemoryStore:
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
         self._check_open()
         now = self.clock.now()
-        if info.log in self._logs:
-            raise RunExists(f"{info.log} exists already; choose another id")
         due = now if info.due == 0 else info.due
         created = replace(info, created=info.created or now, updated=now, owner=self.owner, count=0, due=due)
-        self._logs[info.log] = _Log(created, 1, now + self.seconds)
-        self._held[info.log] = 1
+        new = _Log(created, 1, now + self.seconds)
         if rows:
-            self._append(info.log, 1, rows, blobs or {}, False, info.due)
+            self._write(new, rows, blobs or {}, False, info.due)
+        if self._logs.setdefault(info.log, new) is not new:  # last: another thread may read it from here on
+            raise RunExists(f"{info.log} exists already; choose another id")
+        self._held[info.log] = 1
         return 1
 
     async def lease(self, log: str) -> int:
@@ -165,12 +165,25 @@ class InMemoryStore:
         blobs: Mapping[str, bytes],
         release: bool,
         due: float | None,
+        read: int | None,
+    ) -> None:
+        known = self._require(log)
+        if known.epoch != epoch or not known.info.owner or rows[0].number != known.info.count + 1:
+            raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
+        self._write(known, rows, blobs, release, due, read)
+        if release:
+            self._rest(log)
+
+    def _write(
+        self,
+        known: _Log,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes],
+        release: bool,
+        due: float | None,
         read: int | None = None,
     ) -> None:
-        known, now = self._require(log), self.clock.now()
-        info = known.info
-        if known.epoch != epoch or not info.owner or rows[0].number != info.count + 1:
-            raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
+        info, now = known.info, self.clock.now()
         known.rows.extend(rows)
         known.blobs.update(blobs)
         known.taken = rows[-1].taken
@@ -187,9 +200,7 @@ class InMemoryStore:
             owner="" if release else info.owner,
             due=due,
             asks=rows[-1].asks,
-        )
-        if release:
-            self._rest(log)
+        )  # last: another thread counts on as many rows
 
     def _rest(self, log: str) -> None:
         """Drop the oldest runs that nobody drives, beyond the limit."""
