@@ -16,8 +16,7 @@ def without_secrets(url: str) -> str:
     return re.sub(r"(?i)((?:ssl)?password=)[^&]*", r"\1***", re.sub(r"(?<=//).*@", "***@", url, flags=re.DOTALL))
 
 
-StorePath = Annotated[str | Path, Meta(description="such as 'agents.db'")]
-"""Where a store keeps its data."""
+StorePath = Annotated[str | Path, Meta(description="such as 'agents.db'")]  # where a store keeps its data
 
 
 def check_path(path: str | Path, store: object) -> Path:
@@ -86,8 +85,7 @@ def refuse_unknown(url: str, options: dict[str, str], known: str) -> None:
         raise ConfigurationError(f"{url!r}: unknown options {', '.join(options)}; known are {known}")
 
 
-_OLDEST = 3
-"""The oldest format of the tables of logs; databases of older ones lack columns."""
+_OLDEST = 3  # the oldest format of the tables of logs; databases of older ones lack columns
 
 
 def check_format(where: str, version: int, newest: int) -> None:

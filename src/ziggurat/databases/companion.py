@@ -19,14 +19,12 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
-SUPPORTED = fcntl is not None
-"""Whether this system has locks of files."""
+SUPPORTED = fcntl is not None  # whether this system has locks of files
 
 _COMPANION = "-ziggurat"
 """The end of the name of the one file beside a database: who has its lock, then the marks of its logs."""
 
-_SIGNATURE = 512
-"""The bytes at the beginning of a lock file that say who has the lock."""
+_SIGNATURE = 512  # the bytes at the beginning of a lock file that say who has the lock
 
 _UNSIGNED = b"-"
 
@@ -105,8 +103,7 @@ _SLOT = 64
 _BUCKET = 4 * _SLOT
 _FIRST = 64
 _FREE = bytes(_SLOT)
-_PLACES = 128
-"""How many places of marks are remembered, so that the next mark of a log takes no search."""
+_PLACES = 128  # how many places of marks are remembered, so that the next mark of a log takes no search
 
 
 def _tag(log: str) -> bytes:

@@ -96,8 +96,7 @@ def _state(pid: int) -> list[str]:
         return []
 
 
-_PAUSE = 1.0
-"""The longest time between looks, in seconds."""
+_PAUSE = 1.0  # the longest time between looks, in seconds
 
 
 class LostLeases:

@@ -24,8 +24,7 @@ from ziggurat.core.errors import (
 from ziggurat.core.log import logger
 from ziggurat.databases.address import check_format, without_secrets
 
-Connection = Any
-"""A connection of the driver asyncpg, which has no types."""
+Connection = Any  # a connection of the driver asyncpg, which has no types
 
 _OURS = ("schema", "timeout", "lease")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -65,8 +64,7 @@ class PostgresAddress(Struct, frozen=True):
         return cls(secret, public, schema, ours)
 
 
-_NOT_AVAILABLE = "55P03"
-"""The SQLSTATE code of a lock that was not granted in time."""
+_NOT_AVAILABLE = "55P03"  # the SQLSTATE code of a lock that was not granted in time
 
 _HOLDER = """
 SELECT pid, application_name, host(client_addr), to_char(xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
@@ -109,8 +107,7 @@ _PASSING = ("08", "25006", "25P03", "40", "53300", _NOT_AVAILABLE, "57")
 a transaction, deadlocks, too many clients, a lock that was not granted, a server starting or stopping."""
 _CUT_OFF = ("InterfaceError", "InternalClientError")
 """Exceptions of the driver for a connection that ends in the middle of an operation."""
-_IDLE = 120.0
-"""Seconds without use after which a connection is reopened: a firewall may have dropped it."""
+_IDLE = 120.0  # seconds without use after which a connection is reopened: a firewall may have dropped it
 
 
 async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> Connection:

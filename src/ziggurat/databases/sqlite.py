@@ -20,8 +20,7 @@ from ziggurat.databases.files import Disk, create_private, read_private, refuse_
 from ziggurat.databases.owner import new_owner
 from ziggurat.databases.writer import Job
 
-_APPLICATION = 0x5A494747
-"""The application id that marks a database file as ours (``ZIGG``)."""
+_APPLICATION = 0x5A494747  # the application id that marks a database file as ours (``ZIGG``)
 
 _NUMBERS = (
     "PRAGMA application_id",
@@ -132,8 +131,7 @@ T = TypeVar("T")
 _TEXT = partial(str, encoding="utf-8", errors="replace")
 """Reads text; in a damaged row it is replaced, so that the row hides no other."""
 
-_UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR")
-"""Errors that do not say what is wrong with the disk."""
+_UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR")  # errors that do not say what is wrong with the disk
 
 _FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
 

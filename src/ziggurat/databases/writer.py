@@ -51,11 +51,9 @@ def one_by_one(jobs: Sequence[Job[Any]]) -> None:
 _Batch = tuple["Writer", "list[Job[Any]]"] | None
 """What is passed to the thread: jobs, with the writer, which must live until they are done; None to end it."""
 
-_Place = tuple[str, int]
-"""A file and a line of code."""
+_Place = tuple[str, int]  # a file and a line of code
 
-_PATIENCE = 10.0
-"""Seconds that the end of the process waits for a store that was not closed."""
+_PATIENCE = 10.0  # seconds that the end of the process waits for a store that was not closed
 
 _under_way: dict[asyncio.AbstractEventLoop, int] = {}
 """For each event loop, the number of jobs that are not reported; accessed in that loop only."""
@@ -76,8 +74,7 @@ def _count(loop: asyncio.AbstractEventLoop, change: int) -> None:
 
 _shared: ContextVar[bool] = ContextVar("ziggurat_shared_store", default=False)
 
-_open: "WeakSet[Writer]" = WeakSet()
-"""The writers that have a thread."""
+_open: "WeakSet[Writer]" = WeakSet()  # the writers that have a thread
 
 
 @contextmanager

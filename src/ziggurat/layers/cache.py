@@ -177,8 +177,7 @@ async def cache(
     return value
 
 
-_Outcome = tuple[Any, Exception | None]
-"""The answer of a call, or its error."""
+_Outcome = tuple[Any, Exception | None]  # the answer of a call, or its error
 
 
 class _Flight:

@@ -25,8 +25,7 @@ R = TypeVar("R")
 A = TypeVarTuple("A")
 
 CircuitState = Literal["closed", "open", "half_open", "forced_open", "forced_closed"]
-Change = tuple[CircuitState, CircuitState]
-"""The state before and after."""
+Change = tuple[CircuitState, CircuitState]  # the state before and after
 
 _SLICES = 10
 

@@ -17,8 +17,7 @@ from ziggurat.messages.model import Embedder
 
 Kind = Literal["episodic", "semantic", "longterm"]
 
-_SEEN = 50
-"""How many memories are looked at if some of them may be too old."""
+_SEEN = 50  # how many memories are looked at if some of them may be too old
 
 
 class AgentMemory(View):

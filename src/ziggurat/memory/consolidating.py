@@ -22,11 +22,9 @@ from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.words import KEY_TAG, telling
 from ziggurat.messages.model import Model
 
-COMPRESSED = "compressed"
-"""The tag of memories that stand for compressed ones."""
+COMPRESSED = "compressed"  # the tag of memories that stand for compressed ones
 
-_TOPICS = 8
-"""How many words a note has of the compressed memories."""
+_TOPICS = 8  # how many words a note has of the compressed memories
 
 _WINDOW = 2000
 """How many memories are compared with each other at once; more are processed in windows, the oldest first."""

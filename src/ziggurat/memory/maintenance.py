@@ -23,8 +23,7 @@ from ziggurat.messages.usage import TOKENS_AND_REQUESTS, Budget, Usage, limits_o
 
 Owners = Collection[str] | Callable[[], Collection[str]]
 
-_SUMMARIES = 1000
-"""How many summaries wait for `Maintenance.take` at most."""
+_SUMMARIES = 1000  # how many summaries wait for `Maintenance.take` at most
 
 
 class Counters(Struct, frozen=True):

@@ -10,21 +10,16 @@ from msgspec.structs import replace
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.model import pack, unpack
 
-Origin = Literal["user", "model", "tool", "runtime"]
-"""Who said the content."""
+Origin = Literal["user", "model", "tool", "runtime"]  # who said the content
 
 
-Words = Iterable[str]
-"""Words, such as tags."""
+Words = Iterable[str]  # words, such as tags
 
-DOUBTS = "doubts"
-"""The key in a fact's facts for the ids of less tainted facts that it was to replace."""
+DOUBTS = "doubts"  # the key in a fact's facts for the ids of less tainted facts that it was to replace
 
-SUBJECT = "subject"
-"""The name in a memory's facts for its subject, if it has no key, which would be unique."""
+SUBJECT = "subject"  # the name in a memory's facts for its subject, if it has no key, which would be unique
 
-UNDONE = "undone"
-"""The key in a memory's facts for the id of the memory into which it was merged until that was undone."""
+UNDONE = "undone"  # the key in a memory's facts for the id of the memory into which it was merged until that was undone
 
 
 class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,8 +34,7 @@ class ScoringInputs(Struct, frozen=True, gc=False):
     most_uses: int = 0
 
 
-Score = Callable[[MemoryRecord, ScoringInputs], float]
-"""Returns what a memory is worth; more is better."""
+Score = Callable[[MemoryRecord, ScoringInputs], float]  # returns what a memory is worth; more is better
 
 
 def importance(record: MemoryRecord, at: ScoringInputs) -> float:

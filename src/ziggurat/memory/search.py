@@ -23,8 +23,7 @@ from ziggurat.memory.vectors import EXACT, similarities
 from ziggurat.memory.words import query_words, terms
 from ziggurat.messages.model import Embedder
 
-FLOOR = 0.12
-"""The relevance below which a memory is about something else; see `Bounds`."""
+FLOOR = 0.12  # the relevance below which a memory is about something else; see `Bounds`
 
 
 class Bounds(CheckedStruct, frozen=True):
@@ -39,14 +38,11 @@ class Bounds(CheckedStruct, frozen=True):
     certain: float = 0.34
 
 
-BOUNDS = Bounds()
-"""The bounds of the embedded sentence model, and of an embedder for which no others are given."""
+BOUNDS = Bounds()  # the bounds of the embedded sentence model, and of an embedder for which no others are given
 
-COUNTED = 2000
-"""Memories are counted up to this number: beyond it, a word is common in any case."""
+COUNTED = 2000  # memories are counted up to this number: beyond it, a word is common in any case
 
-_WORDS = 3.0
-"""How much words count beside meaning."""
+_WORDS = 3.0  # how much words count beside meaning
 
 _UNKNOWN = 0.2
 """The similarity of a memory that has no vector to compare: between that of related and of unrelated texts."""
@@ -58,8 +54,7 @@ _POOL, _FACTOR, _WIDER, _ENTRIES = 200, 4, 8, 5
 
 _DIGIT = re.compile(r"\d")
 
-Entries = Mapping[str, Mapping[int, float]]
-"""For each word the numbers of memories that have it, and how often."""
+Entries = Mapping[str, Mapping[int, float]]  # for each word the numbers of memories that have it, and how often
 
 
 class Candidate(Struct, frozen=True):
@@ -246,17 +241,14 @@ def _rank(
     return [entry[3:] for entry in best]
 
 
-_PIECE = 600
-"""Characters of a query that are searched at once: about as many as one vector can express."""
+_PIECE = 600  # characters of a query that are searched at once: about as many as one vector can express
 
-_PIECES = 32
-"""How many pieces of a query are searched; of a longer query these are the first and the last ones."""
+_PIECES = 32  # how many pieces of a query are searched; of a longer query these are the first and the last ones
 
 _NEAR_BEST = 0.5
 """The share of the best memory's relevance above which another memory may come before it for another reason."""
 
-_MOST = 2000
-"""How many hits are looked through for different texts."""
+_MOST = 2000  # how many hits are looked through for different texts
 
 _SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f\n])\s*")
 

@@ -14,8 +14,7 @@ from ziggurat.memory.words import SLICE, telling
 
 K = TypeVar("K")
 
-_Weigh = Callable[[Sequence[str]], Any]
-"""Returns a unit vector for each text, as the rows of a sparse matrix."""
+_Weigh = Callable[[Sequence[str]], Any]  # returns a unit vector for each text, as the rows of a sparse matrix
 
 _WORD = re.compile(r"[^\W_]{3,}")
 _SAME = 1.0 - 1e-6

@@ -24,11 +24,9 @@ _LONGEST = LONGEST + 100
 """The longest memory id that every store accepts, in characters; an id may contain an owner and more."""
 
 
-LEASE_KIND = "lease"
-"""The kind of a lease record; it is always archived, so no recall finds it."""
+LEASE_KIND = "lease"  # the kind of a lease record; it is always archived, so no recall finds it
 
-UNEMBEDDED = ("working", LEASE_KIND)
-"""Kinds of memory that never have a vector."""
+UNEMBEDDED = ("working", LEASE_KIND)  # kinds of memory that never have a vector
 
 
 class Query(CheckedStruct, frozen=True, kw_only=True):

@@ -158,8 +158,7 @@ def _growth(records: Sequence[MemoryRecord], now: float) -> Growth:
 
 
 _Lines = Annotated[Iterable[bytes], Meta(description="such as a file opened with mode 'rb'")]
-_BATCH = 200
-"""How many memories are written at once."""
+_BATCH = 200  # how many memories are written at once
 
 _encode = msgspec.json.Encoder().encode
 _record = codec.decoder(MemoryRecord)

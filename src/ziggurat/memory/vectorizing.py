@@ -17,11 +17,9 @@ from ziggurat.memory.store import UNEMBEDDED, MemoryStore
 from ziggurat.messages.events import Warned
 from ziggurat.messages.model import Embedder, Embeddings, EmbedRequest, pack, unpack
 
-BATCH = 128
-"""How many texts are embedded in one request."""
+BATCH = 128  # how many texts are embedded in one request
 
-_PENDING = 32
-"""How many memories without a vector are embedded together with a new one."""
+_PENDING = 32  # how many memories without a vector are embedded together with a new one
 
 _noticed: WeakKeyDictionary[MemoryStore, set[tuple[str | None, str]]] = WeakKeyDictionary()
 

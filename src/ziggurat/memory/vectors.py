@@ -8,11 +8,9 @@ from ziggurat.core.errors import ConfigurationError, MissingExtra
 if TYPE_CHECKING:
     from ziggurat.databases.sqlite import SqliteConnection
 
-_BATCH = 20_000
-"""Vectors read at once."""
+_BATCH = 20_000  # vectors read at once
 
-EXACT = 4096
-"""Up to this many vectors are stored and compared in full."""
+EXACT = 4096  # up to this many vectors are stored and compared in full
 
 _BITS = 4
 

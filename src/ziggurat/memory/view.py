@@ -16,8 +16,7 @@ from ziggurat.memory.words import KEY_TAG
 from ziggurat.messages.model import Embedder
 
 _LOWEST = lowest()
-CANDIDATES = 1000
-"""How many of the most relevant memories are scored, where a score decides their order."""
+CANDIDATES = 1000  # how many of the most relevant memories are scored, where a score decides their order
 
 
 class View:

@@ -54,12 +54,10 @@ def is_stemming() -> bool:
 CONTEXT = "context"
 """The key in a memory's facts for extra search text, such as what was said just before and after a turn."""
 
-KEY_TAG = "key:"
-"""The beginning of the tags that stand for the keys of facts."""
+KEY_TAG = "key:"  # the beginning of the tags that stand for the keys of facts
 
 _CONTEXT_WEIGHT = 0.5
-_LONGEST = 64
-"""The characters of a word that count; an index of PostgreSQL holds no entries of some thousand bytes."""
+_LONGEST = 64  # the characters of a word that count; an index of PostgreSQL holds no entries of some thousand bytes
 SLICE = 1000
 """Characters that are normalized at once, since the time for marks in a row grows with the square of their number."""
 _MACHINERY = frozenset({"compressed", "consolidated"})
@@ -96,8 +94,7 @@ _COMMON_WORDS = """
     too under until up us very was we were what when where which while who whom whose why will with would you your
     don doesn didn isn aren wasn weren won wouldn shouldn couldn hasn haven hadn cannot
 """
-_COMMON = frozenset(_COMMON_WORDS.split())
-"""Frequent English words that say little about the subject of a text."""
+_COMMON = frozenset(_COMMON_WORDS.split())  # frequent English words that say little about the subject of a text
 
 _POLITE_WORDS = """
     hi hello hey thanks thank you ok okay yes no yep nope sure bye goodbye good morning evening night great

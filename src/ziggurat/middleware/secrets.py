@@ -29,11 +29,9 @@ from ziggurat.messages.model import ModelResponse
 T = TypeVar("T")
 
 
-WINDOW = 512
-"""The maximum length of a match, in characters."""
+WINDOW = 512  # the maximum length of a match, in characters
 
-WAYS = 256
-"""The maximum number of ways to try a match from one position of a text."""
+WAYS = 256  # the maximum number of ways to try a match from one position of a text
 
 _ONE = re.compile(r"\\[^1-9AZz]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _GROUP = re.compile(r"\(\?(?:[ims]*:|>)")

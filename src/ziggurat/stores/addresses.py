@@ -24,8 +24,7 @@ _KNOWN = (
     "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///var/lib/agents' (always absolute) "
     "and 'postgresql://user@host/database'"
 )
-LOCAL_RUNS = 1000
-"""How many runs a store of this process keeps; beyond that the oldest are dropped."""
+LOCAL_RUNS = 1000  # how many runs a store of this process keeps; beyond that the oldest are dropped
 
 _open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
 _lock = threading.Lock()

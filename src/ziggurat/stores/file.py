@@ -40,10 +40,8 @@ T = TypeVar("T")
 
 _FORMAT = 1
 _PAUSE = 0.002
-_INBOXES = 100
-"""The largest number of logs of whose inboxes a store remembers what it has read."""
-_STALE = 60.0
-"""Seconds after which a log that is still being created was left by a process that was killed."""
+_INBOXES = 100  # the largest number of logs of whose inboxes a store remembers what it has read
+_STALE = 60.0  # seconds after which a log that is still being created was left by a process that was killed
 
 
 class _Format(msgspec.Struct):

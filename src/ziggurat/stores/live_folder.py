@@ -14,8 +14,7 @@ from ziggurat.journal.store import Send
 if SUPPORTED:
     import fcntl
 
-_POLL = 0.02
-"""Seconds between a reader's looks at the file."""
+_POLL = 0.02  # seconds between a reader's looks at the file
 
 _LARGEST = 1 << 20
 """Bytes after which the sender begins a new file, so that neither the disk nor a slow reader's memory fills."""

@@ -17,8 +17,7 @@ from ziggurat.journal.rows import DigestChain
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogFilters, LogInfo, Row, Send
 from ziggurat.stores.live_buffer import LiveBuffer
 
-_POLL = 0.02
-"""The longest wait for work, in seconds."""
+_POLL = 0.02  # the longest wait for work, in seconds
 
 
 class _Log(Struct):

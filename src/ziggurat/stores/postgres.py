@@ -42,12 +42,10 @@ from ziggurat.stores.postgres_statements import Append, write
 
 T = TypeVar("T")
 
-_WATCHED = 60.0
-"""Seconds for which the writer of a log notifies its followers."""
+_WATCHED = 60.0  # seconds for which the writer of a log notifies its followers
 
 _VACUUM_SECONDS = 3600.0
-_POLL = 0.1
-"""The longest wait for what other processes do, in seconds, while the server sends no signals."""
+_POLL = 0.1  # the longest wait for what other processes do, in seconds, while the server sends no signals
 
 
 def _channel_of(schema: str) -> str:

@@ -21,17 +21,14 @@ from ziggurat.journal.store import Send
 from ziggurat.stores.live_buffer import LiveBuffer
 from ziggurat.stores.postgres_statements import NOTIFY, UNWATCH_LIVE, WATCH_LIVE, WATCHED
 
-_MOST = 1000
-"""How many logs are tracked; the state of others is queried again."""
+_MOST = 1000  # how many logs are tracked; the state of others is queried again
 
-_DUE = 0
-"""Stands for all that may be due, in place of the number of a log."""
+_DUE = 0  # stands for all that may be due, in place of the number of a log
 
 
 _PATIENCE = 5.0
 
-Receive = Callable[[str], None]
-"""Is called with each message of a channel, in the thread of the listener."""
+Receive = Callable[[str], None]  # is called with each message of a channel, in the thread of the listener
 
 
 class Channel(Struct, frozen=True):
@@ -220,8 +217,7 @@ class PostgresListener:
             thread.join()
 
 
-_PART = 1900
-"""Characters of a notification; the server takes less than 8,000 bytes, and a character has up to four."""
+_PART = 1900  # characters of a notification; the server takes less than 8,000 bytes, and a character has up to four
 
 _LAST = "."
 

@@ -209,8 +209,7 @@ CLAIM = "".join((_LEVELS, _LEASE)).format(rank=_RANK, chosen="waiting")
 CLAIM_ANY = "".join((_LEVELS, _LOST, _LEASE)).format(rank=_RANK, chosen="any_due")
 """The same among these and the logs that have lost their holders."""
 
-WATCH_LIVE = "SELECT pg_advisory_lock_shared($1)"
-"""Marks that a session listens to the live messages of a log."""
+WATCH_LIVE = "SELECT pg_advisory_lock_shared($1)"  # marks that a session listens to the live messages of a log
 
 UNWATCH_LIVE = "SELECT pg_advisory_unlock_shared($1)"
 

@@ -19,8 +19,7 @@ from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, tool_
 
 
 class _Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry", omit_defaults=True):
-    at: float
-    """POSIX seconds."""
+    at: float  # POSIX seconds
 
 
 class MessagesAdded(_Entry, frozen=True, gc=False, tag="Said"):

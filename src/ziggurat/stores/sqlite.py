@@ -49,8 +49,7 @@ from ziggurat.stores.live_folder import LiveFolder
 
 T = TypeVar("T")
 
-_POLL = 0.1
-"""The longest wait for work of other processes, in seconds: SQLite sends no signals."""
+_POLL = 0.1  # the longest wait for work of other processes, in seconds: SQLite sends no signals
 
 _HEADERS = (
     "SELECT log, agent, request, created, status, updated, "

@@ -25,8 +25,7 @@ Find = Callable[[tuple[float, str], int], Awaitable[Sequence[LogInfo]]]
 """Returns the runs that ask something, after one of them, and at most so many."""
 
 
-ReadInbox = Callable[[str], Awaitable[Sequence[InboxItem]]]
-"""Returns the items of a run's inbox."""
+ReadInbox = Callable[[str], Awaitable[Sequence[InboxItem]]]  # returns the items of a run's inbox
 
 
 class PendingRuns(dict[str, tuple[PendingItem, ...]]):

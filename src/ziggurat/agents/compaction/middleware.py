@@ -16,14 +16,11 @@ from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message, ToolResult, tool_message
 from ziggurat.messages.middleware import Middleware, RewriteRequest
 
-_REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
-"""The default reducers, which call no model."""
+_REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())  # the default reducers, which call no model
 
-_AIM = 0.6
-"""The fraction of the limit to shorten to, so that the next step is not too long again."""
+_AIM = 0.6  # the fraction of the limit to shorten to, so that the next step is not too long again
 
-_WORTH = 0.1
-"""The fraction of a conversation that must be reducible for compaction to be worthwhile."""
+_WORTH = 0.1  # the fraction of a conversation that must be reducible for compaction to be worthwhile
 
 Orphans = Literal["answer", "drop", "keep", "refuse"]
 """Answer each call with a note, drop its message with all results, keep everything, or refuse to compact."""

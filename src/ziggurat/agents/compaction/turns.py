@@ -16,20 +16,17 @@ from ziggurat.core.settings import CheckedStruct, NonNegativeFloat, NonNegativeI
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message, Text, ToolCall, ToolResult
 
-_IMPORTANT = 0.8
-"""`TurnCount` keeps turns of at least this importance, however old they are."""
+_IMPORTANT = 0.8  # `TurnCount` keeps turns of at least this importance, however old they are
 
 _NAME = re.compile(r"[^\W\d_][\w&'\u2019-]*")
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _TOPICS, _FACTS = 8, 10
-_SHORTEST, _LONGEST = 5, 25
-"""The fewest and most words of a sentence that is kept as a fact."""
+_SHORTEST, _LONGEST = 5, 25  # the fewest and most words of a sentence that is kept as a fact
 
 _SHORTEST_WORD, _LINE = 4, 80
 
-_Block = tuple[Message, ...]
-"""The messages of one turn."""
+_Block = tuple[Message, ...]  # the messages of one turn
 
 
 class Turn(Struct, frozen=True):
@@ -42,8 +39,7 @@ class Turn(Struct, frozen=True):
     age: float = 0.0
 
 
-Importance = Callable[[Turn], float]
-"""Returns how much a turn matters, from 0 to 1."""
+Importance = Callable[[Turn], float]  # returns how much a turn matters, from 0 to 1
 
 
 _Weighted = Annotated[tuple[float, Importance], Meta(title="pair, such as (3, entity_density)")]

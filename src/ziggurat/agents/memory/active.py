@@ -19,11 +19,9 @@ from ziggurat.messages.model import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.runs.fork import ids_with_origins
 
-_NEAR = 5
-"""How many similar facts are compared with a new fact."""
+_NEAR = 5  # how many similar facts are compared with a new fact
 
-_SHOWN = 5
-"""How many of the nearest facts a model is shown beside a new one."""
+_SHOWN = 5  # how many of the nearest facts a model is shown beside a new one
 
 
 class Note(CheckedStruct, frozen=True, kw_only=True):
@@ -120,8 +118,7 @@ def _counted(embedder: Embedder) -> Embedder:
     return embed
 
 
-ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
-"""The memory of the agent that is running."""
+ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")  # the memory of the agent that is running
 
 
 async def keep(mind: ActiveMemory, notes: list[Note], ctx: Context) -> list[StoredNote]:

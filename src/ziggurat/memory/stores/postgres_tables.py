@@ -14,8 +14,7 @@ from ziggurat.memory.stores.rows import FIELDS
 from ziggurat.memory.words import indexed_words
 from ziggurat.messages.model import pack, unpack
 
-_LOCK = 0x5A494D4D
-"""The key of the advisory lock held while tables and indexes are created."""
+_LOCK = 0x5A494D4D  # the key of the advisory lock held while tables and indexes are created
 
 _SEARCH = """SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false),
     set_config('hnsw.ef_search', '200', false), set_config('plan_cache_mode', 'force_custom_plan', false)"""
@@ -51,8 +50,7 @@ Uses since a memory was written have a table of their own: an update of a row of
 all indexes, which takes milliseconds for that of the vectors.
 """
 
-_LAST_TABLE = "memory_uses"
-"""The last table that `_TABLES` creates."""
+_LAST_TABLE = "memory_uses"  # the last table that `_TABLES` creates
 
 COLUMNS = f"""number, {", ".join(FIELDS).replace("embedding", "embedding::real[]")},
     (SELECT recorded.used FROM memory_uses AS recorded WHERE recorded.number = memories.number),

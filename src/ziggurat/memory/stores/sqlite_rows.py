@@ -17,11 +17,9 @@ from ziggurat.memory.stores.rows import FIELDS
 from ziggurat.memory.vectors import VectorIndexes
 from ziggurat.memory.words import KEY_TAG, indexed_words, is_stemming
 
-_NOTES = 1000
-"""Memories whose uses wait to be written, at most."""
+_NOTES = 1000  # memories whose uses wait to be written, at most
 
-PAUSE = 1.0
-"""Seconds that uses wait to be written."""
+PAUSE = 1.0  # seconds that uses wait to be written
 
 _CACHE = "PRAGMA cache_size = -131072"
 """Cache up to 128 MiB of the file: one search reads some hundred pages scattered over it. Memory mapping would be
@@ -48,8 +46,7 @@ _TABLES = (
 )
 """A memory that is replaced gets a new number, so that an index read up to some number reads it again."""
 
-_COLUMNS = ", ".join(("number", *FIELDS))
-"""The columns that `_record_of` reads."""
+_COLUMNS = ", ".join(("number", *FIELDS))  # the columns that `_record_of` reads
 
 _INSERT = f"INSERT INTO memories ({', '.join(FIELDS)}, length) VALUES ({', '.join('?' * (len(FIELDS) + 1))})"  # noqa: S608
 """The statement for the values of `_row_of` and the number of words."""
@@ -62,8 +59,7 @@ _TERM = "INSERT OR REPLACE INTO memory_terms (word, owner, number, often) VALUES
 
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM memories WHERE archived = 0 {mine} LIMIT {counted})"
 
-_CHOSEN = "(SELECT value FROM json_each(?))"
-"""A list of values, passed as one JSON array."""
+_CHOSEN = "(SELECT value FROM json_each(?))"  # a list of values, passed as one JSON array
 
 _TAG = "#"
 """The first character of a tag in the index of words: no word has it, so that no search by words finds a tag."""
