@@ -21,7 +21,7 @@ def records(count: int, start: int = 0) -> list[MemoryRecord]:
 
 def small(store: SqliteMemoryStore) -> SqliteMemoryStore:
     """Use codes from a hundred vectors on."""
-    store._rows.vectors = VectorIndexes(store._database, exact=100)
+    store.vectors = VectorIndexes(store._database, exact=100)
     return store
 
 

@@ -1,6 +1,6 @@
 """The protocol of memory stores, their queries, and how a store is opened by its URL."""
 
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Protocol, runtime_checkable
 
@@ -8,15 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ziggurat.core.errors import CallerError, ConfigurationError
+from ziggurat.core import errors
 from ziggurat.core.path import ID, LONGEST, is_id
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, checked
-from ziggurat.databases.address import (
-    path_and_options,
-    take_seconds,
-    take_synchronous,
-    without_secrets,
-)
+from ziggurat.databases import address
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.messages.model import unpack
 
@@ -83,7 +78,7 @@ class Hit(Struct, frozen=True):
     relevance: float = 0.0
 
 
-class MemoryExists(CallerError):
+class MemoryExists(errors.CallerError):
     """Raised when a new memory has an id that a memory has already."""
 
 
@@ -228,27 +223,31 @@ def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
     for record in records:
         for what, name in (("owner", record.owner), ("kind", record.kind)):
             if not is_id(name):
-                raise ConfigurationError(f"the {what} of a memory is {ID}; got {name[:100]!r}")
+                raise errors.ConfigurationError(f"the {what} of a memory is {ID}; got {name[:100]!r}")
         if not _may_be(record.id):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"the id of a memory is a text of {_LONGEST} characters at most, without NUL and lone surrogates; "
                 f"got {record.id[:100]!r}"
             )
         words = (*record.tags, *record.taint, record.origin, record.supersedes or "", record.embedder)
         if any("\0" in word for word in words):
-            raise ConfigurationError(f"the memory {record.id!r} holds NUL in its tags, its taint or what it supersedes")
+            raise errors.ConfigurationError(
+                f"the memory {record.id!r} holds NUL in its tags, its taint or what it supersedes"
+            )
         try:
             for text in (record.content, *words):
                 text.encode()
             msgspec.json.encode(record.facts)
         except UnicodeEncodeError:
-            raise ConfigurationError(f"the memory {record.id!r} holds half of a character, which is not text") from None
+            raise errors.ConfigurationError(
+                f"the memory {record.id!r} holds half of a character, which is not text"
+            ) from None
         _check_vector(record.embedding, f"the embedding of memory {record.id!r}")
 
 
 def _check_vector(embedding: bytes | None, what: str) -> None:
     if embedding and (len(embedding) % 4 or not isfinite(sum(unpack(embedding)))):
-        raise ConfigurationError(f"{what} is not finite 32-bit floats, as pack() writes them")
+        raise errors.ConfigurationError(f"{what} is not finite 32-bit floats, as pack() writes them")
 
 
 def _may_be(name: str) -> bool:
@@ -258,6 +257,27 @@ def _may_be(name: str) -> bool:
 def findable(ids: Sequence[str]) -> list[str]:
     """Return the ids that a memory can have; the others need no query."""
     return [name for name in ids if _may_be(name)]
+
+
+_PAGE = 500
+
+
+async def scan_pages(
+    read: Callable[[tuple[float, int] | None, int], Awaitable[Sequence[tuple[int, MemoryRecord]]]], limit: int | None
+) -> AsyncIterator[MemoryRecord]:
+    """Yield the memories of pages; each page is read after the time and the number of the last memory before."""
+    # a page at a time, so that a scan of many memories neither fills the process nor makes other work wait
+    after: tuple[float, int] | None = None
+    while limit is None or limit > 0:
+        many = _PAGE if limit is None else min(_PAGE, limit)
+        page = await read(after, many)
+        for _, record in page:
+            yield record
+        if len(page) < many:
+            return
+        number, last = page[-1]
+        after = (last.created, number)
+        limit = None if limit is None else limit - many
 
 
 _KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and 'postgresql://user@host/database'"
@@ -290,12 +310,12 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
     if colon and scheme == "sqlite":
         from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
-        path, options = path_and_options(url, scheme, rest)
-        timeout = take_seconds(url, options, "timeout", 5.0)
-        synchronous = take_synchronous(url, options, "synchronous, timeout")
+        path, options = address.path_and_options(url, scheme, rest)
+        timeout = address.take_seconds(url, options, "timeout", 5.0)
+        synchronous = address.take_synchronous(url, options, "synchronous, timeout")
         return SqliteMemoryStore(path, synchronous=synchronous, timeout=timeout)
     if colon and scheme in ("postgres", "postgresql"):
         from ziggurat.memory.stores.postgres import PostgresMemoryStore
 
         return PostgresMemoryStore(url)
-    raise ConfigurationError(f"no memory is known at {without_secrets(url)!r}; known are {_KNOWN}")
+    raise errors.ConfigurationError(f"no memory is known at {address.without_secrets(url)!r}; known are {_KNOWN}")

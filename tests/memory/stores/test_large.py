@@ -13,7 +13,6 @@ from ziggurat.errors import StoreError
 from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord, Query
 from ziggurat.memory.search import Candidate
 from ziggurat.memory.stores.sqlite import LocalMemoryStore, SqliteMemoryStore
-from ziggurat.memory.stores.sqlite_rows import MemoryRows
 from ziggurat.messages import Embeddings, EmbedRequest
 from ziggurat.messages.model import pack
 
@@ -38,7 +37,7 @@ def episodes(count: int) -> list[MemoryRecord]:
     ]
 
 
-class Counting(MemoryRows):
+class Counting(LocalMemoryStore):
     """Counts the candidates that are read."""
 
     read = 0
@@ -49,14 +48,13 @@ class Counting(MemoryRows):
 
 
 async def test_a_few_facts_among_many_episodes_are_found_without_reading_all() -> None:
-    store = LocalMemoryStore()
-    store._rows = rows = Counting(store._database)
+    store = Counting()
     await store.add(episodes(LARGE))
     memory = AgentMemory(store, "ann", embedder=embedder)
     await memory.remember("Ann drinks tea", kind="semantic")
     found = await memory.recall("what about a talk number 7?")
     assert "Ann drinks tea" in [each.content for each in found]
-    assert 0 < rows.read < LARGE / 4
+    assert 0 < store.read < LARGE / 4
 
 
 Work = Callable[[AgentMemory, int], Awaitable[object]]
