@@ -1,6 +1,5 @@
 """What a word is, in indexes, queries and comparisons."""
 
-import doctest
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +8,19 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
-from ziggurat.memory import MemoryRecord, Query, open_memory, words
-from ziggurat.memory.words import indexed_words, query_words, stem, stems, terms
+from ziggurat.memory import MemoryRecord, Query, open_memory
+from ziggurat.memory.words import indexed_words, is_polite, query_words, stem, stems, terms
 
 
 def test_examples() -> None:
-    assert doctest.testmod(words).failed == 0
-    assert doctest.testmod(words).failed == 0
+    name = ["don't", "open", "report", "2024", "pdf", "at", "zoe's"]
+    assert terms("Don't open report_2024.pdf at Zo\u00eb's!") == name
+    assert terms("\u6211\u4f4f\u5728\u5317") == ["\u6211\u4f4f", "\u4f4f\u5728", "\u5728\u5317"]
+    assert stem("\u043c\u043e\u0441\u043a\u0432\u0430") == stem("\u043c\u043e\u0441\u043a\u0432\u044b")
+    assert stems("Anna's dogs were barking") == ["anna", "dog", "were", "bark"]
+    assert query_words("Where is the tea?") == ["tea"]
+    assert is_polite("OK, thank you very much!")
+    assert not is_polite("Thanks, where is the key?")
 
 
 # words and stems of the vocabulary in Porter's article

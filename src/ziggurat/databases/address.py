@@ -28,11 +28,7 @@ def check_path(path: str | Path, store: object) -> Path:
 
 
 def path_and_options(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
-    """Return the path in the URL of a file or a folder, and the options after its question mark.
-
-    A path after ``sqlite:///`` is relative unless it begins with a slash, as in all libraries that name databases so;
-    one after ``file:///`` is absolute, as in all URLs of files.
-    """
+    """Return the path in the URL of a file or a folder, and the options after its question mark."""
     place, _, query = rest.partition("?")
     kind = "file" if scheme == "sqlite" else "folder"
     path = unquote(place[3:] if scheme == "sqlite" else place[2:])
@@ -57,7 +53,6 @@ def path_and_options(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, 
 
 
 def take_seconds(url: str, options: dict[str, str], name: str, default: float) -> float:
-    """Take an option that is a number of seconds."""
     text = options.pop(name, None)
     if text is None:
         return default
@@ -80,7 +75,6 @@ def take_synchronous(url: str, options: dict[str, str], known: str) -> Literal["
 
 
 def refuse_unknown(url: str, options: dict[str, str], known: str) -> None:
-    """Raise for options that were not taken."""
     if options:
         raise ConfigurationError(f"{url!r}: unknown options {', '.join(options)}; known are {known}")
 

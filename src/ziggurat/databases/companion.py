@@ -30,7 +30,6 @@ _UNSIGNED = b"-"
 
 
 def companion_of(database: Path) -> Path:
-    """Return the path of the file beside a database: one file, also by way of a link."""
     return Path(f"{os.path.realpath(database)}{_COMPANION}")
 
 
@@ -53,7 +52,6 @@ class LockFile:
         self._signed = False
 
     def take(self) -> bool:
-        """Take the lock if no other process has it, without waiting; return whether it was taken."""
         return lock_now(self._at)
 
     def sign(self) -> None:
@@ -64,7 +62,6 @@ class LockFile:
             self._signed = True
 
     def unsign(self) -> None:
-        """Take back what `sign` has written."""
         if self._signed:
             self._signed = False
             with contextlib.suppress(OSError):
@@ -92,7 +89,6 @@ class LockFile:
         )
 
     def close(self) -> None:
-        """Close the file, which also releases the lock."""
         self.unsign()
         os.close(self._at)
 
@@ -191,7 +187,6 @@ class Marks:
             self._disk.sync(self._file)
 
     def clear(self) -> None:
-        """Remove all marks, of a database that no longer exists."""
         if self._file >= 0 or os.path.lexists(self.path):
             self._open()
             self._disk.truncate(self._file, _SIGNATURE)  # another process may have locked the file
@@ -201,7 +196,6 @@ class Marks:
             self._file = self._disk.edit(self.path)
 
     def close(self) -> None:
-        """Close the file; it is opened again when needed."""
         self._places.clear()
         if self._file >= 0:
             self._disk.close(self._file)

@@ -25,7 +25,6 @@ _IRREGULAR = (errno.ENXIO, errno.ELOOP, errno.EISDIR, errno.ENODEV)
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file of a store, and return its descriptor."""
     known = flags & ~os.O_CREAT | _NEVER_WAIT | _NO_LINK
     while True:
         try:
@@ -77,13 +76,11 @@ def write_private_text(path: Path, text: str) -> None:
 
 
 def read_private(path: Path) -> bytes:
-    """Return the content of a file of a store."""
     with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
 def refuse_irregular(path: Path) -> None:
-    """Refuse a path that exists and is not a regular file."""
     try:
         mode = path.stat().st_mode  # once: another process may remove the companion of a database at any moment
     except OSError:  # there is none, or the use that follows says why it cannot be read
@@ -138,7 +135,6 @@ class Disk:
             return False
 
     def write(self, at: int, data: bytes | memoryview) -> int:
-        """Write as many bytes as possible; return how many were written."""
         return os.write(at, data)
 
     def edit(self, path: Path) -> int:
@@ -179,7 +175,6 @@ class Disk:
         self.sync_folder(path.parent)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Rename a file or folder; an existing file with the new name is replaced."""
         old.replace(new)
 
     def sync_folder(self, path: Path) -> None:

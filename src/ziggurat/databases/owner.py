@@ -56,7 +56,6 @@ def lease_held(log: str, owner: str, left: float | None = None) -> LeaseHeld:
 
 
 def describe_owner(owner: str) -> tuple[str, str]:
-    """Return who a holder is, and what ends its hold, in words."""
     machine, _, rest = owner.partition("|")
     number = rest.partition("|")[0]
     if machine != _machine():
@@ -80,7 +79,7 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the system's start time of a process, which tells it from a later one with the same number."""
+    """Return the system's start time of a process, which tells it from a later one; empty where it cannot be read."""
     # It is empty where the start time cannot be read.
     fields = _state(pid)
     if not fields:

@@ -31,8 +31,6 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class PostgresAddress(Struct, frozen=True):
-    """A parsed server URL."""
-
     secret: str
     shown: str
     schema: str
@@ -85,7 +83,6 @@ def _timeouts(seconds: float) -> dict[str, str]:
 
 
 async def _describe_holder(connection: Connection, schema: str) -> str:
-    """Return who has locked something in a schema for longest, since when, and what can be done."""
     holder = await connection.fetchrow(_HOLDER, schema)
     if holder is None:
         return "a lock was not released in time; try again"
@@ -207,7 +204,6 @@ class PostgresConnection:
             connection.terminate()
 
     def close(self) -> None:
-        """Close the connection and the event loop."""
         loop, self._loop = self._loop, None
         if loop is not None:
             self._give_up()

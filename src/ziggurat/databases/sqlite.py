@@ -163,7 +163,6 @@ class SqliteConnection:
         return self._open().execute(statement, values)
 
     def many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Run one statement with each of several sets of values."""
         self._open().executemany(statement, values)
 
     def transaction(self, work: Callable[[], T]) -> T:
@@ -191,7 +190,6 @@ class SqliteConnection:
             return work()
 
     def shrink(self) -> None:
-        """Return unused space to the file system."""
         with self._errors(), self._alone():
             self._open().execute("VACUUM")
             self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 
 class Job(Struct, Generic[T], eq=False):
-    """One job for the thread, and the future for its outcome."""
-
     work: Callable[[], T]
     log: str
     future: "asyncio.Future[T]"
@@ -35,7 +33,6 @@ class Job(Struct, Generic[T], eq=False):
     error: BaseException | None = None
 
     def do(self) -> None:
-        """Run it, and store the outcome."""
         try:
             self.result = self.work()
         except Exception as error:  # noqa: BLE001 - raised where the future is awaited
@@ -43,7 +40,6 @@ class Job(Struct, Generic[T], eq=False):
 
 
 def one_by_one(jobs: Sequence[Job[Any]]) -> None:
-    """Run jobs that need no common transaction."""
     for job in jobs:
         job.do()
 
@@ -182,7 +178,6 @@ class Writer:
             start = end
 
     def _refuse_rest(self) -> None:
-        """Refuse jobs that arrive after the end."""
         with suppress(Empty):
             while True:
                 batch = self._jobs.get_nowait()

@@ -128,8 +128,6 @@ class _Hedge(Combinator[Q, R]):
 
 
 class _Race(Generic[Q, R]):
-    """The alternatives of one call, those that have failed among them."""
-
     def __init__(self, hedge: _Hedge[Q, R], request: Q, ctx: Context, places: list[Context]) -> None:
         self.hedge = hedge
         self.request = request

@@ -23,10 +23,7 @@ R = TypeVar("R")
 
 
 def _identity(request: Any) -> str:
-    """Return a text that identifies a request, including everything that can affect its answer.
-
-    A request may define ``identity() -> bytes`` or, if all that matters is in it, ``fingerprint() -> str``.
-    """
+    """Return what identifies a request: its own `identity()` or `fingerprint()`, else a hash of its canonical JSON."""
     if hasattr(type(request), "identity"):
         return sha256(request.identity()).hexdigest()
     if hasattr(type(request), "fingerprint"):

@@ -64,7 +64,6 @@ class RateWindow(Struct):
         return number
 
     def give_back(self, slice_number: int, requests: int, weight: float) -> None:
-        """Give back what was taken in a slice; no effect when its period is over."""
         self.slices = [
             (number, count - requests, amount - weight) if number == slice_number else (number, count, amount)
             for number, count, amount in self.slices
@@ -290,7 +289,6 @@ class RateLimiter:
             self._pump(clock)
 
     async def _take_shared(self, backend: RateBackend, permit: Permit, weight: float, clock: Clock) -> float:
-        """Take from the shared window, and return 0, or the seconds until it has room."""
         take = backend.update_window(self.name, RateWindow.take, self, weight, backend.time(clock))
         task = asyncio.ensure_future(take)
         try:

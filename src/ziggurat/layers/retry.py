@@ -87,8 +87,6 @@ class RetryBudget:
 
 
 class _Watch(Passing):
-    """An `Emit` that notices whether a delta was emitted."""
-
     emitted: bool = False
 
     def __call__(self, event: Event, /) -> Awaitable[None]:

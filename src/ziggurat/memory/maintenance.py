@@ -151,7 +151,6 @@ class Maintenance:
         self._count(summaries=1, **{counter: len(predecessors(summary))})
 
     async def _ask(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-        """Call the model, if the budget is not spent, and count its usage."""
         assert self._model is not None
         for kind, limit in self._limits.items():
             count = TOKENS_AND_REQUESTS.get(kind)

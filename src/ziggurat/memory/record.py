@@ -105,11 +105,7 @@ def combined(group: Sequence[MemoryRecord], base: MemoryRecord) -> MemoryRecord:
 
 
 def subject_of(record: MemoryRecord) -> str | None:
-    """Return the key of a fact, or its subject; None if it has neither.
-
-    >>> subject_of(MemoryRecord(id="1", owner="ann", content="Ann lives in Oslo.", facts={"key": "home town"}))
-    'home town'
-    """
+    """Return the key of a fact, or its subject; None if it has neither."""
     known = (record.facts.get("key"), record.facts.get(SUBJECT))
     return next((each for each in known if isinstance(each, str) and each), None)
 

@@ -58,8 +58,6 @@ Entries = Mapping[str, Mapping[int, float]]  # for each word the numbers of memo
 
 
 class Candidate(Struct, frozen=True):
-    """The figures of a memory by which it is ranked."""
-
     number: int
     length: float = 0.0
     similarity: float | None = None
@@ -110,7 +108,6 @@ def relevance(similarity: float | None, evidence: float) -> float:
 
 
 def best(query: Query, source: Source) -> list[Hit]:
-    """Return the best hits of a store, best first; of equals, the earliest."""
     words = [] if query.text is None else query_words(query.text)
     if query.limit <= 0 or (query.text is not None and not words):
         return []
@@ -165,7 +162,6 @@ class _Wording:
         self._complete: set[str] = set()
 
     def find(self, pool: int) -> tuple[list[int], bool]:
-        """Return the numbers of about the best, and whether there are more."""
         limit, total, chosen = pool * _ENTRIES, 0, list[str]()
         for spread, word in self._spread:
             if total and total + spread > limit:
@@ -274,11 +270,7 @@ class Recalled(Struct, frozen=True):
 
 
 def pieces(query: str) -> list[str]:
-    """Return a query in pieces of whole sentences, where possible; the last sentences are a piece of their own.
-
-    >>> pieces("Where is the key?")
-    ['Where is the key?']
-    """
+    """Return a query in pieces of whole sentences, where possible; the last sentences are a piece of their own."""
     if len(query) <= _PIECE:
         return [query]
     parts: list[str] = []
@@ -295,10 +287,7 @@ def pieces(query: str) -> list[str]:
 
 
 async def find(store: MemoryStore, query: Query, embedder: Embedder | None, ctx: Context) -> list[Recalled]:
-    """Return the most relevant memories, best first; of memories that say the same only the best.
-
-    A long query is searched in pieces of some sentences, and a memory counts by the piece that it matches best.
-    """
+    """Return the most relevant memories, best first; of memories that say the same only the best."""
     parts = [part for part in pieces(query.text or "") if query_words(part)]
     queries = [replace(query, text=part) for part in parts]
     if embedder is not None and parts:

@@ -33,16 +33,7 @@ _PAUSES = frozenset(".,;:!\"'()[]{}\u2026\u201c\u201d\u201e\u2018\u2019\u00ab\u0
 
 
 def wording(text: str) -> tuple[str, ...]:
-    """Return the words of a text that give it its meaning: two texts with the same wording can stand for each other.
-
-    Punctuation, spaces, a capital at the beginning, and filling words such as "really" do not matter, the last unless
-    there is a negation. Everything else does: forms, order and case of words, accents, numbers, signs and units.
-
-    >>> wording("The dog barks!") == wording("the dog barks")
-    True
-    >>> wording("It takes 5 mW.") == wording("It takes 5 MW.")
-    False
-    """
+    """Return the words of a text that give it its meaning: two texts with the same wording can stand for each other."""
     words = [each for each in _PIECES.findall(_composed(text)) if each not in _PAUSES]
     if words and words[0][1:].islower():
         words[0] = words[0].lower()

@@ -210,7 +210,6 @@ def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> MemoryR
 
 
 def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
-    """Raise an error if an id of the new memories exists already, or occurs twice."""
     seen: set[str] = set()
     for name in ids:
         if name in known or name in seen:

@@ -33,7 +33,6 @@ async def warn(text: str, ctx: Context) -> None:
 async def embed(
     embedder: Embedder, texts: Sequence[str], purpose: Literal["document", "query"], ctx: Context
 ) -> Embeddings:
-    """Return the vectors of texts, in requests of at most `BATCH` texts."""
     vectors: list[bytes] = []
     model = ""
     for start in range(0, len(texts), BATCH):
@@ -72,7 +71,6 @@ async def embed_records(embedder: Embedder, records: Sequence[MemoryRecord], ctx
 
 
 def _between(one: bytes, other: bytes) -> bytes:
-    """Return the direction in the middle of two vectors."""
     first, second = unpack(one), unpack(other)
     size, other_size = hypot(*first) or 1.0, hypot(*second) or 1.0
     return pack(x / size + y / other_size for x, y in zip(first, second, strict=True))
@@ -90,10 +88,7 @@ async def try_embed(embeddings: Awaitable[Embeddings], ctx: Context) -> Embeddin
 async def with_vectors(
     records: Sequence[MemoryRecord], store: MemoryStore, embedder: Embedder | None, ctx: Context
 ) -> list[MemoryRecord]:
-    """Return an owner's new memories with vectors, and embed some that were stored without.
-
-    If the embedder fails, they have none, and are embedded with later ones.
-    """
+    """Return new memories with vectors, or without if the embedder fails, and embed some that were stored without."""
     if embedder is None or not records:
         return list(records)
     embeddings = await try_embed(embed_records(embedder, records, ctx), ctx)
@@ -133,21 +128,7 @@ async def reembed(
     renew_all: bool = False,
     progress: Progress | None = None,
 ) -> Reembedded:
-    """Embed all memories in use that have no vector, or one of another or an unknown model.
-
-    Vectors are written after each batch, so that it can be stopped at any time and called again.
-
-    Args:
-        store: Where the memories are stored.
-        owner: Whose memories; None for those of all owners.
-        embedder: Makes the vectors.
-        ctx: The context of its calls.
-        renew_all: Embed the others too, as is needed when another model has the same name.
-        progress: Called after each batch.
-
-    Raises:
-        ServiceError: the embedder failed; what was embedded before is stored.
-    """
+    """Embed all memories in use without a vector of this model; written in batches, so that it can be called again."""
     model = (await embed(embedder, ["model"], "document", ctx)).model
     state = Reembedded(0, model, 0, await store.count(owner=owner))
     batch: list[MemoryRecord] = []

@@ -32,7 +32,6 @@ def _turbovec() -> Any:
 
 
 def _unit_vectors(embeddings: Sequence[bytes]) -> Any:
-    """Return vectors as the rows of an array, each of length one, or of zeros."""
     np = _numpy()
     vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), -1)
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))

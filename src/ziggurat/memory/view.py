@@ -20,22 +20,7 @@ CANDIDATES = 1000  # how many of the most relevant memories are scored, where a 
 
 
 class View:
-    """The memories of one owner and one kind; subclasses differ in how they recall and forget.
-
-    A view holds only its settings: the records are in the store, where other views and processes see them.
-
-    Args:
-        store: Where the memories are stored.
-        owner: The owner of the memories, such as an agent's name.
-        capacity: How many may be in use; None for any number. Beyond it memories are evicted, but never the new one.
-        evict: Chooses which memories are evicted.
-        keep_evicted: Archive evicted memories, so that they can still be read; False to delete them.
-        embedder: Computes the vectors of contents and queries; without it only words are compared.
-        ctx: Supplies the clock, the ids and the context of embedder calls; by default the system's.
-
-    Raises:
-        ConfigurationError: the capacity is below 1, or the owner is missing.
-    """
+    """The memories of one owner and one kind; subclasses differ in how they recall and forget."""
 
     kind: str | None = None
     """The kind of record stored; None for a view of all kinds, which creates records of the kind ``"memory"``."""
@@ -213,7 +198,6 @@ class View:
                     waiting.append(each.id)
 
     async def _check_keys(self, back: Sequence[MemoryRecord], going: MemoryRecord) -> None:
-        """Raise if a memory that comes back has the key of another one in use."""
         for record in back:
             for tag in (each for each in record.tags if each.startswith(KEY_TAG)):
                 others = self.store.scan(owner=self.owner, kind=record.kind, tags=[tag])
@@ -269,7 +253,6 @@ class View:
             over = left if chosen else 0
 
     async def _prune(self, is_over: Callable[[MemoryRecord], bool]) -> int:
-        """Evict the memories of which this is true; return how many were evicted."""
         going = [record async for record in self.scan() if is_over(record)]
         if self.keep_evicted:
             await self._archive(going)

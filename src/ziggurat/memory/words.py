@@ -34,20 +34,13 @@ _stemmers = _Stemmers()
 
 
 def stem(word: str) -> str:
-    """Return the stem of a lowercase word without accents.
-
-    >>> [stem(word) for word in ("barking", "neighbours", "relational", "hopping", "flies")]
-    ['bark', 'neighbour', 'relat', 'hop', 'fli']
-    >>> stem("москва") == stem("москвы") == "москв"
-    True
-    """
+    """Return the stem of a lowercase word without accents."""
     if _ENGLISH.fullmatch(word):
         return _stemmers.english(word)
     return _stemmers.russian(_SHORT_I.sub("\u0439", word)) if _RUSSIAN.fullmatch(word) else word
 
 
 def is_stemming() -> bool:
-    """Return whether words have stems here."""
     return _stemmers.installed
 
 
@@ -104,16 +97,7 @@ _POLITE = frozenset(_POLITE_WORDS.split())
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a text, in order, without case and accents.
-
-    A word is a run of letters and digits; file names, addresses and codes are several words. Of scripts without spaces,
-    each two neighbouring characters are a word; each emoji is one.
-
-    >>> terms("Don't open report_2024.pdf at Zo\u00eb's!")
-    ["don't", 'open', 'report', '2024', 'pdf', 'at', "zoe's"]
-    >>> terms("\u6211\u4f4f\u5728\u5317\u4eac")
-    ['\u6211\u4f4f', '\u4f4f\u5728', '\u5728\u5317', '\u5317\u4eac']
-    """
+    """Return the words of a text, in order, without case and accents: pairs of characters in scripts without spaces."""
     if text.isascii():
         return [word[:_LONGEST] for word in _ASCII.findall(text.lower())]
     words: list[str] = []
@@ -132,11 +116,7 @@ def telling(text: str) -> list[str]:
 
 
 def is_polite(text: str) -> bool:
-    """Return whether a text is only a greeting, thanks or consent, in English.
-
-    >>> is_polite("OK, thank you very much!"), is_polite("Thanks, where is the key?")
-    (True, False)
-    """
+    """Return whether a text is only a greeting, thanks or consent, in English."""
     return _POLITE.issuperset(terms(text))
 
 
@@ -158,20 +138,12 @@ def _stems_of(term: str) -> tuple[str, ...]:
 
 
 def stems(text: str) -> list[str]:
-    """Return the words of a text as they are indexed, in order: those of English by their stems.
-
-    >>> stems("Anna's dogs were barking")
-    ['anna', 'dog', 'were', 'bark']
-    """
+    """Return the words of a text as they are indexed, in order: those of English by their stems."""
     return [each for term in terms(text) for each in _stems_of(term)]
 
 
 def query_words(text: str) -> list[str]:
-    """Return the words to search for, each once: without common ones, unless there are no others.
-
-    >>> query_words("Where is the tea?"), query_words("Who are you?")
-    (['tea'], ['who', 'ar', 'you'])
-    """
+    """Return the words to search for, each once: without common ones, unless there are no others."""
     return list(dict.fromkeys(each for term in telling(text) or terms(text) for each in _stems_of(term)))
 
 

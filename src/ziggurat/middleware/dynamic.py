@@ -182,7 +182,6 @@ class Trim(Middleware):
         systems = units.systems[: bisect_left(units.systems, length)]
 
         def unit_from(place: int) -> int:
-            """Return where the next unit begins, or the end."""
             at = bisect_left(begins, place)
             return min(begins[at], count) if at < len(begins) else count
 

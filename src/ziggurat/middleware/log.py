@@ -21,8 +21,6 @@ from ziggurat.messages.stops import status_of
 
 
 class _HookCounts(Struct):
-    """The number of calls of each hook."""
-
     before_agent: int = 0
     after_agent: int = 0
     before_model: int = 0

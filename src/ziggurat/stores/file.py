@@ -49,7 +49,7 @@ class _Format(msgspec.Struct):
 
 
 class _Held(msgspec.Struct):
-    """A log that this store has the lease of, and the open file whose lock that is."""
+    """A log that this store has the lease of: the lock of its open file."""
 
     epoch: int
     at: int
@@ -116,7 +116,6 @@ class FileStore:
     # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Create the folder, or check that it is one of ours."""
         if self._ready:
             return
         if not SUPPORTED:
@@ -247,7 +246,6 @@ class FileStore:
             self._forget(log)
 
     def _forget(self, log: str) -> None:
-        """Close the file of a log, which releases its lease."""
         held = self._held.pop(log, None)
         if held is not None:
             self._disk.close(held.at)

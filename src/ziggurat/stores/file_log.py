@@ -149,7 +149,6 @@ class KnownInbox:
 
     @property
     def count(self) -> int:
-        """The number of items that were read."""
         return len(self.places) - 1
 
     @property
@@ -195,8 +194,6 @@ def _item_of(number: int, line: bytes) -> InboxItem:
 
 
 class LogState(Struct, frozen=True):
-    """What the lines of a log say of it."""
-
     info: LogInfo
     epoch: int
 
@@ -233,7 +230,6 @@ def state_of(folder: Path) -> LogState | None:
 
 
 def _last_lines(file: BinaryIO) -> tuple[LogLine, LogLine, str]:
-    """Return the last row, the last line about the lease, and why the log is in quarantine."""
     row: LogLine | None = None
     lease: LogLine | None = None
     problem = ""

@@ -128,7 +128,6 @@ class _FileReader:
         await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
 
     def close(self) -> None:
-        """Listen no more."""
         for at in (self._at, self._lock):
             if at is not None:
                 os.close(at)

@@ -35,8 +35,6 @@ class _Log(Struct):
 
 
 class LocalLive:
-    """Pass live messages between stores of this process that share their logs."""
-
     def __init__(self) -> None:
         self._readers: dict[str, list[LiveBuffer]] = {}
 

@@ -250,8 +250,6 @@ class PostgresStore:
         self._writing.fetch(sql.FREE_ALL, [at for at, _ in leases], [epoch for _, epoch in leases])
 
     def _remove(self, find: str, *values: object) -> int:
-        """Remove the logs that a statement finds and locks, with their rows and large values."""
-
         async def work(connection: Connection, again: bool) -> int:
             async with connection.transaction():
                 ids = [row[0] for row in await connection.fetch(find, *values)]

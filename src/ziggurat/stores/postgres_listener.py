@@ -73,7 +73,6 @@ class PostgresListener:
         return number in self._counts
 
     def follow(self, number: int, count: int) -> None:
-        """Track a log from its current count on."""
         with self._lock:
             self._counts[number] = max(count, self._counts.get(number, 0))
             self._counts.move_to_end(number)
@@ -81,7 +80,6 @@ class PostgresListener:
                 self._counts.popitem(last=False)
 
     async def wait(self, number: int, count: int, seconds: float) -> None:
-        """Return when a log has more rows than `count`, when it is no longer tracked, or after some seconds."""
         await self._wait(number, seconds, lambda: self._counts.get(number, count + 1) > count)
 
     async def signalled(self, after: int, seconds: float) -> int:
@@ -113,7 +111,6 @@ class PostgresListener:
             await self._in_thread(self._attend(channel))
 
     async def leave(self, channel: Channel, receive: Receive) -> None:
-        """Take back `join`."""
         with self._lock:
             self._joined[channel].remove(receive)
             if self._joined[channel]:
@@ -207,7 +204,6 @@ class PostgresListener:
                 loop.call_soon_threadsafe(event.set)
 
     def close(self) -> None:
-        """Wake all waiting tasks, and end the thread."""
         with self._lock:
             self._closed = True
             if self._loop is not None and self._ended is not None:
@@ -277,5 +273,4 @@ class PostgresLive:
         yield send
 
     async def close(self) -> None:
-        """End the thread, and close the connection for sending."""
         await self._writer.finish()

@@ -27,7 +27,6 @@ class _Opened(Struct):
 
 
 async def unfinished_runs(store: Store, session: str) -> list[str]:
-    """Return the ids of the runs that began in a session and can still be continued."""
     runs: list[str] = []
     for status in sorted(UNFINISHED):
         for info in await store.logs("run:", status=status, limit=_EVERY):
@@ -90,7 +89,6 @@ async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
 
 
 async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-    """Return a copy of a run's record; the run may be in progress elsewhere."""
     log = (await known_run(store, run_id)).log
     _, entries, _ = await record_rows(store, log)
     return LocalJournal(record=entries, clock=clock)

@@ -38,10 +38,7 @@ _FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease 
 
 
 class _LocalWriters:
-    """This process's knowledge of the sessions in one store: whose turn it is to write, and their states as last read.
-
-    First come, first served, for any number of event loops and threads.
-    """
+    """Whose turn it is to write each session of a store in this process, and the sessions' states as last read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +46,6 @@ class _LocalWriters:
         self._states: dict[tuple[int, str], SessionState] = {}  # of each thread, which changes it
 
     def take(self, log: str) -> bool:
-        """Take the turn if it is free; return whether that succeeded."""
         with self._lock:
             if log in self._queues:
                 return False
@@ -122,7 +118,6 @@ class _LocalWriters:
         return state
 
     def forget(self, log: str) -> None:
-        """Forget the state of a session, so that it is read again."""
         for key in [key for key in self._states if key[1] == log]:
             self._states.pop(key, None)
 
@@ -131,7 +126,6 @@ _writers_by_store: "WeakKeyDictionary[Store, _LocalWriters]" = WeakKeyDictionary
 
 
 async def state_of(store: Store, log: str) -> SessionState:
-    """Return the state of a session, reading only rows added since the last time."""
     return await _writers_by_store.setdefault(store, _LocalWriters()).state(store, log)
 
 
@@ -361,7 +355,6 @@ class Session:
             pause = min(2 * pause, _LAST_LOOK)
 
     async def _branch(self) -> "SessionLease":
-        """Copy the session under a new id, and lease the copy."""
         store = self.store
         rows = await store.read(self._log)
         number = 2
@@ -393,7 +386,6 @@ class SessionLease:
         self._held = True
 
     async def write(self, entries: Sequence[SessionEntry], *, release: bool = False) -> None:
-        """Write entries; they are durable when this returns."""
         state, session = self.state, self.session
         missing = state.missing
         if missing:

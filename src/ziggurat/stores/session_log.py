@@ -42,10 +42,7 @@ class ConversationReplaced(_Entry, frozen=True, gc=False, tag="Shortened"):
 
 
 class RunConditions(Struct, frozen=True, omit_defaults=True):
-    """The grants of a run and its session, as kept in its record.
-
-    Its request begins with the first `loaded` messages, with this digest, of its session when that had so many `rows`.
-    """
+    """The grants of a run, and the first messages of its session with which its request begins, in its record."""
 
     grants: tuple[str, ...] | None = None
     session: str = ""
@@ -93,8 +90,6 @@ def read_session_entry(data: bytes) -> SessionEntry | None:
 
 
 class _Value(Struct):
-    """A message or an item of a session, and its origin."""
-
     value: Message | RunItem
     row: int
     at: float
@@ -131,7 +126,6 @@ class SessionState:
         return rows
 
     def take_in(self, number: int, entry: SessionEntry) -> None:
-        """Apply one row."""
         if isinstance(entry, MessagesAdded):
             self._add(number, entry)
             return
@@ -205,7 +199,6 @@ class SessionState:
             each.covered = False
 
     def _pop(self) -> None:
-        """Remove the newest item, if there is one."""
         if not self._values:
             return
         last = self._values[-1]
@@ -220,7 +213,6 @@ class SessionState:
             last.value = rest
 
     def items(self, limit: int | None = None) -> list[RunItem]:
-        """Return the newest items, at most `limit`, in their order."""
         items: list[RunItem] = []
         for each in reversed(self._values):
             if limit is not None and len(items) >= limit:
@@ -230,7 +222,6 @@ class SessionState:
         return items if limit is None else items[len(items) - min(limit, len(items)) :]
 
     def all_messages(self) -> list[Message]:
-        """Return all messages, unshortened, in order."""
         return _messages(each.value for each in self._values)
 
     def current(self) -> list[Message]:
@@ -240,11 +231,7 @@ class SessionState:
         return self._current
 
     def beginning(self, limit: int | None = None, run: str = "") -> Transcript:
-        """Return the messages with which a new run begins, at most `limit`, in a form that can be sent to a model.
-
-        For a run that has begun, they are those before its own, if nothing has changed since; more may follow. Only
-        what was added since the last time is considered.
-        """
+        """Return the messages with which a new run begins, or a run has begun, made only of what is new."""
         current = self.current()
         own = self._by_run.get(run)
         if own:
@@ -261,7 +248,6 @@ class SessionState:
         return self._begun.view()
 
     def of_run(self, run: str) -> dict[int, Message]:
-        """Return a run's messages on record, by number."""
         return {each.index: each.value for each in self._by_run.get(run, ()) if isinstance(each.value, Message)}
 
 
@@ -298,7 +284,6 @@ def _items_of(value: _Value) -> list[RunItem]:
 
 
 def _without_last(value: Message | RunItem) -> Message | None:
-    """Return a message without its last item; None if nothing is left."""
     if not isinstance(value, Message):
         return None
     last = next((part for part in reversed(value.parts) if isinstance(part, (ToolCall, ToolResult))), None)

@@ -251,7 +251,6 @@ class SqliteStore:
         return header
 
     def _check_not_lost(self, log: str) -> None:
-        """Raise if a mark shows that the database had a log, which it does not have."""
         mark = self._marks.find(log)
         if mark is not None:
             raise loss(log, 0, mark.number)
@@ -320,7 +319,6 @@ class SqliteStore:
             self._database.many(f"{statement} WHERE id = ?", [(number,) for number in ids])
 
     def _take(self, log: str, number: int, epoch: int, now: float) -> int:
-        """Become the holder of a lease."""
         self._database.execute(
             "UPDATE logs SET owner = ?, until = ?, epoch = ? WHERE id = ?",
             (self.owner, now + self.seconds, epoch, number),
@@ -331,7 +329,6 @@ class SqliteStore:
         return epoch
 
     def _forget(self, log: str) -> None:
-        """Note that this store holds a lease no longer."""
         self._held.pop(log, None)
         self._ids.pop(log, None)
         self._states.pop(log, None)
@@ -371,7 +368,6 @@ class SqliteStore:
         return [_Due(*row) for row in self._database.execute(statement, values)]
 
     def _is_free(self, due: _Due, now: float) -> bool:
-        """Return whether the holder of a lease has lost it."""
         return due.log not in self._held and (due.until <= now or (due.owner != self.owner and is_gone(due.owner)))
 
     def _claim(self, agent: str, limit: int) -> list[Claim]:

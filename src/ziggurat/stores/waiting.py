@@ -87,7 +87,6 @@ async def pending_runs(
     after: str | None,
     limit: int,
 ) -> PendingRuns:
-    """Return a page of what waits for people; see `pending`."""
     for unknown in sorted({*(kinds or ())}.difference(_KINDS)):
         raise ConfigurationError(f"{unknown!r} is none of the kinds {', '.join(_KINDS)}{meant_by(unknown, {*_KINDS})}")
     waiting, place = PendingRuns(), _place_of(after)
@@ -105,7 +104,6 @@ async def pending_runs(
 
 
 def _place_of(after: str | None) -> tuple[float, str]:
-    """Return the time and the log after which a page begins."""
     created, _, log = (after or "-inf ").partition(" ")
     try:
         return float(created), log

@@ -232,7 +232,7 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
 
 
 def entities_in(text: str) -> tuple[str, ...]:
-    """Return the distinct capitalised phrases, of at least two letters, in order; the first word is ignored."""
+    """Return the distinct capitalised phrases of a text, of at least two letters, in order; ignores its first word."""
     phrases: list[str] = []
     phrase: list[str] = []
     for number, word in enumerate(text.split()):
@@ -250,7 +250,7 @@ def entities_in(text: str) -> tuple[str, ...]:
 
 
 def jaccard(one: str, other: str) -> float:
-    """Return the share of the words of either text that both have; 1 if neither has words."""
+    """Return the similarity of two texts' words in lowercase: ``|both| / |either|``; 1 if neither has words."""
     words, others = set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))
     either = words | others
     return len(words & others) / len(either) if either else 1.0
@@ -281,7 +281,6 @@ def _shortened(
     segments: Sequence[Segment],
     dropped: int = 0,
 ) -> Shortened:
-    """Return turns and notes in order; a note comes before the turn at its place."""
     placed = [*((each.first, 0, (each.message,)) for each in segments), *((at, 1, blocks[at]) for at in kept)]
     left = tuple(message for _, _, block in sorted(placed, key=lambda each: each[:2]) for message in block)
     saved = max(0, _size(messages) // 4 - _size(left) // 4)

@@ -91,8 +91,6 @@ class ActiveMemory(Struct, frozen=True, eq=False):
 
 
 class _Spent(Struct, frozen=True):
-    """The record of an embedding: its cost, and not the vectors."""
-
     model: str
     usage: Usage
 
@@ -122,7 +120,7 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")  # the memory of the age
 
 
 async def keep(mind: ActiveMemory, notes: list[Note], ctx: Context) -> list[StoredNote]:
-    # A call that is repeated after a crash, or in a fork, stores no note twice.
+    """Store notes; a call repeated after a crash, or in a fork, stores none of them twice."""
     stored: list[StoredNote] = []
     for number, note in enumerate(notes, 1):
         stored.append(await _keep_note(mind, note, ids_with_origins(ctx, number, note.content), ctx))

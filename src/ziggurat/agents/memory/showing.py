@@ -57,6 +57,7 @@ def doubtful(recalled: Recalled, bounds: Bounds) -> bool:
 
 
 def notes_on(record: MemoryRecord, *, doubt: bool = False) -> str:
+    """Return when a memory was stored, in UTC, the tools it comes from, and a doubt, separated by commas."""
     tools = f"from the tool {', '.join(record.taint)}" if record.taint else ""
     return ", ".join(filter(None, (_date(record.created), tools, "perhaps about something else" if doubt else "")))
 

@@ -131,7 +131,6 @@ _facts = codec.decoder(dict[str, object])
 
 
 async def _create_tables(connection: Connection, address: PostgresAddress) -> None:
-    """Create missing tables and indexes, and set how this connection searches."""
     await prepare(connection, address)
     if await connection.fetchval("SELECT to_regclass($1)::text", f"{address.schema}.{_LAST_TABLE}") is None:
         async with connection.transaction():
@@ -151,7 +150,6 @@ def _vector_type(size: int) -> str | None:
 
 
 def _index_for(size: int) -> str | None:
-    """Return the statement that creates the index for vectors of a length; None if they are too long for an index."""
     kind = _vector_type(size)
     if kind is None:
         return None
@@ -254,8 +252,6 @@ class PostgresMemoryStore:
     # -- in the writer thread, as are the methods of Source ------------------------------------------------------
 
     def _run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> Awaitable[T]:
-        """Run work in one transaction, in the writer thread."""
-
         async def whole(connection: Connection, again: bool) -> T:
             async with connection.transaction():
                 return await work(connection, again)

@@ -100,7 +100,6 @@ def _where(
     archived: bool | None = False,
     without: Sequence[str] = (),
 ) -> tuple[str, list[object]]:
-    """Return an SQL condition that selects memories, and its values."""
     terms, values = ["1"], list[object]()
     for term, value in (("memories.owner = ?", owner), ("kind = ?", kind)):
         if value is not None:
@@ -299,7 +298,6 @@ class SqliteMemoryStore:
     def _page(
         self, condition: str, values: Sequence[object], order: str, limit: int, *, few: bool = False, index: str = ""
     ) -> list[tuple[int, MemoryRecord]]:
-        """Return memories by age, with their numbers."""
         source, by = f"memories INDEXED BY {index}" if index else "memories", "+created" if few else "created"
         rows = self._database.execute(
             f"SELECT {_COLUMNS} FROM {source} WHERE {condition} ORDER BY {by} {order}, number {order} LIMIT ?",  # noqa: S608
@@ -427,12 +425,10 @@ class SqliteMemoryStore:
 
 
 def _json(values: Sequence[object]) -> str:
-    """Return values as `_CHOSEN` takes them."""
     return msgspec.json.encode(values).decode()
 
 
 def _mine(query: stores.Query) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on the query's owner, and its value."""
     return ("", ()) if query.owner is None else ("AND owner = ?", (query.owner,))
 
 
