@@ -103,14 +103,14 @@ async def test_beyond_the_capacity_the_least_important_goes_but_never_the_newcom
     assert await store.count(owner="ben") == 1
 
 
-async def test_what_goes_can_be_the_oldest_and_can_be_deleted() -> None:
+async def test_what_goes_can_be_the_oldest() -> None:
     clock, store = HandClock(), LocalMemoryStore()
-    memory = EpisodicMemory(store, "ann", capacity=1, evict=oldest, keep_evicted=False, ctx=context(clock))
+    memory = EpisodicMemory(store, "ann", capacity=1, evict=oldest, ctx=context(clock))
     for name, judged in (("old", 0.9), ("new", 0.1)):
         await memory.remember(name, importance=judged)
         await clock.advance(1)
     assert contents(await memory.recall()) == ["new"]
-    assert await store.count(owner="ann", archived=None) == 1
+    assert [each.content async for each in store.scan(owner="ann", archived=True)] == ["old"]
 
 
 async def test_beyond_the_maximal_age_nothing_is_recalled_and_pruning_archives_it() -> None:

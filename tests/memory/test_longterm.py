@@ -56,7 +56,7 @@ async def test_what_is_all_but_forgotten_is_let_go_when_its_time_comes() -> None
 
 async def test_beyond_the_capacity_goes_what_is_worth_least_by_now() -> None:
     clock = HandClock()
-    memory = LongTermMemory(LocalMemoryStore(), "ann", capacity=2, keep_evicted=False, ctx=context(clock))
+    memory = LongTermMemory(LocalMemoryStore(), "ann", capacity=2, ctx=context(clock))
     await memory.remember("once great", importance=0.9)
     await clock.advance(60 * DAY)  # 0.9 / e**2 = 0.12
     await memory.remember("small", importance=0.2)

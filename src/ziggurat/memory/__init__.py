@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     )
     from ziggurat.memory.kinds import (
         EpisodicMemory as EpisodicMemory,
+        LongTermMemory as LongTermMemory,
         SemanticMemory as SemanticMemory,
         WorkingMemory as WorkingMemory,
     )
-    from ziggurat.memory.longterm import LongTermMemory as LongTermMemory
     from ziggurat.memory.maintenance import Maintenance as Maintenance
     from ziggurat.memory.merging import MergeRequest as MergeRequest
     from ziggurat.memory.record import MemoryRecord as MemoryRecord

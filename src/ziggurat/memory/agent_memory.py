@@ -6,8 +6,7 @@ from typing import Literal, Unpack
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
-from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory, WorkingMemory
-from ziggurat.memory.longterm import LongTermMemory
+from ziggurat.memory.kinds import EpisodicMemory, LongTermMemory, SemanticMemory, WorkingMemory
 from ziggurat.memory.record import MemoryRecord, RememberOptions, Words
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.search import BOUNDS, Bounds, Recalled, near_best
@@ -36,9 +35,7 @@ class AgentMemory(View):
         episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
         bounds: How relevant a memory must be to be recalled; other embedders have others.
-        store: Where the memories are stored, as `open_memory` returns it.
-        owner: Whose memories they are, such as a user's or an agent's name.
-        ctx: Supplies the clock, the ids and the context of embedder calls; by default the system's.
+        store, owner, ctx: As of `EpisodicMemory`.
 
     Raises:
         ConfigurationError: a kind that was passed in uses another store or another owner.

@@ -119,13 +119,12 @@ class MemoryStore(Protocol):
         """
         ...
 
-    async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
-        """Archive or delete as many of these memories as there are too many, in the given order, in one write.
+    async def trim(self, ids: Sequence[str], capacity: int, /) -> int:
+        """Archive as many of these memories as there are too many, in the given order, in one write.
 
         Args:
             ids: Memories of one owner and one kind; those no longer in use are skipped.
             capacity: How many of that owner and kind may be in use.
-            delete: Delete them; otherwise they are archived.
 
         Returns:
             How many memories are in use beyond the capacity still, because too few ids were given.

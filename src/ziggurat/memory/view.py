@@ -33,7 +33,6 @@ class View:
         *,
         capacity: PositiveInt | None = None,
         evict: Eviction = _LOWEST,
-        keep_evicted: bool = True,
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
@@ -41,7 +40,6 @@ class View:
         self.owner = owner
         self.capacity = capacity
         self.evict = evict
-        self.keep_evicted = keep_evicted
         self.embedder = embedder
         self.ctx: Context = ctx or root("memory")
 
@@ -249,15 +247,12 @@ class View:
             records = [record async for record in self.scan()]
             others = [record for record in records if record.id not in newcomers] or records
             chosen = self.evict(others, min(len(others), over), self.ctx.clock.now())
-            left = await self.store.trim([record.id for record in chosen], self.capacity, delete=not self.keep_evicted)
+            left = await self.store.trim([record.id for record in chosen], self.capacity)
             over = left if chosen else 0
 
     async def _prune(self, is_over: Callable[[MemoryRecord], bool]) -> int:
         going = [record async for record in self.scan() if is_over(record)]
-        if self.keep_evicted:
-            await self._archive(going)
-        elif going:
-            await self.store.remove([record.id for record in going])
+        await self._archive(going)
         return len(going)
 
     async def _archive(self, records: Sequence[MemoryRecord]) -> None:

@@ -349,7 +349,7 @@ class PostgresMemoryStore:
         self._sizes |= await self._run(work)
         return before
 
-    async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
+    async def trim(self, ids: Sequence[str], capacity: int, /) -> int:
 
         async def work(connection: Connection, again: bool) -> int:
             rows = await connection.fetch(_IN_USE, stores.findable(ids))
@@ -361,7 +361,7 @@ class PostgresMemoryStore:
             statement = "SELECT count(*) FROM memories WHERE owner = $1 AND kind = $2 AND NOT archived"
             over = int(await connection.fetchval(statement, owner, kind)) - capacity
             going = [name for name in ids if name in there][: max(0, over)]
-            await connection.fetch(_DELETE if delete else _ARCHIVE, going)
+            await connection.fetch(_ARCHIVE, going)
             return max(0, over - len(going))
 
         return await self._run(work)

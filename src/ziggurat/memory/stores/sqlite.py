@@ -333,17 +333,14 @@ class SqliteMemoryStore:
 
         return await self._write(work)
 
-    async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
+    async def trim(self, ids: Sequence[str], capacity: int, /) -> int:
 
         def work() -> int:
             records = self._load(ids)
             there = [records[name][1] for name in ids if name in records and not records[name][1].archived]
             over = self._count(there[0].owner, there[0].kind) - capacity if there else 0
             going = there[: max(0, over)]
-            if delete:
-                self._remove([record.id for record in going])
-            else:
-                self._put([structs.replace(record, archived=True) for record in going])
+            self._put([structs.replace(record, archived=True) for record in going])
             return max(0, over - len(going))
 
         return await self._write(work)
