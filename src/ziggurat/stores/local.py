@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Unpack
 
 from msgspec import Struct
@@ -14,8 +13,8 @@ from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.journal.rows import DigestChain
-from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogFilters, LogInfo, Row, Send
-from ziggurat.stores.live_buffer import LiveBuffer
+from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogFilters, LogInfo, Row
+from ziggurat.stores.live import LocalLive
 
 _POLL = 0.02  # the longest wait for work, in seconds
 
@@ -32,34 +31,6 @@ class _Log(Struct):
 
     def described(self, now: float) -> LogInfo:
         return self.info if not self.info.owner or self.until > now else replace(self.info, owner="")
-
-
-class LocalLive:
-    def __init__(self) -> None:
-        self._readers: dict[str, list[LiveBuffer]] = {}
-
-    @asynccontextmanager
-    async def listen(self, log: str) -> AsyncIterator[LiveBuffer]:
-        reader = LiveBuffer()
-        readers = self._readers.setdefault(log, [])
-        readers.append(reader)
-        try:
-            yield reader
-        finally:
-            readers[:] = [each for each in readers if each is not reader]
-            if not readers:
-                self._readers.pop(log, None)
-
-    async def watched(self, logs: Sequence[str]) -> list[str]:
-        return [log for log in logs if log in self._readers]
-
-    @asynccontextmanager
-    async def sending(self, log: str) -> AsyncIterator[Send]:
-        async def send(message: bytes) -> None:
-            for reader in self._readers.get(log, ()):
-                reader.put(message)
-
-        yield send
 
 
 class InMemoryStore:

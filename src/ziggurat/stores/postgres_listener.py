@@ -18,7 +18,7 @@ from ziggurat.core.log import logger
 from ziggurat.databases.postgres import Connection, PostgresConnection, passes
 from ziggurat.databases.writer import Writer, closed_when_unused, one_by_one
 from ziggurat.journal.store import Send
-from ziggurat.stores.live_buffer import LiveBuffer
+from ziggurat.stores.live import LiveBuffer
 from ziggurat.stores.postgres_statements import NOTIFY, UNWATCH_LIVE, WATCH_LIVE, WATCHED
 
 _MOST = 1000  # how many logs are tracked; the state of others is queried again

@@ -45,7 +45,7 @@ from ziggurat.journal.store import (
     labels_text,
     loss,
 )
-from ziggurat.stores.live_folder import LiveFolder
+from ziggurat.stores.live import LiveFolder
 
 T = TypeVar("T")
 

@@ -1,12 +1,19 @@
-"""Live messages between processes that share a disk: a folder for each log to which anybody listens."""
+"""Live messages of runs: to readers in this process, and to other processes that share a disk.
 
+The folder of a database has one for each log to which anybody listens.
+"""
+
+import asyncio
 import os
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
+from ziggurat.core.tasks import ring
 from ziggurat.databases.companion import SUPPORTED
 from ziggurat.databases.files import Disk, make_private_folder, open_private
 from ziggurat.journal.store import Send
@@ -18,6 +25,70 @@ _POLL = 0.02  # seconds between a reader's looks at the file
 
 _LARGEST = 1 << 20
 """Bytes after which the sender begins a new file, so that neither the disk nor a slow reader's memory fills."""
+
+_MOST = 4 << 20
+
+
+class LiveBuffer:
+    """A reader's messages, put by any thread; of more than a few megabytes the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._messages: deque[bytes] = deque()
+        self._size = 0
+        self._lock = threading.Lock()
+        self._waiting: asyncio.Future[None] | None = None
+
+    def put(self, message: bytes) -> None:
+        with self._lock:
+            self._messages.append(message)
+            self._size += len(message)
+            while self._size > _MOST:
+                self._size -= len(self._messages.popleft())
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            ring(waiting)
+
+    def take(self) -> list[bytes]:
+        with self._lock:
+            messages = list(self._messages)
+            self._messages.clear()
+            self._size = 0
+        return messages
+
+    async def wait(self, seconds: float) -> None:
+        with self._lock:
+            if self._messages:
+                return
+            waiting = self._waiting = asyncio.get_running_loop().create_future()
+        await asyncio.wait([waiting], timeout=seconds)
+
+
+class LocalLive:
+    def __init__(self) -> None:
+        self._readers: dict[str, list[LiveBuffer]] = {}
+
+    @asynccontextmanager
+    async def listen(self, log: str) -> AsyncIterator[LiveBuffer]:
+        reader = LiveBuffer()
+        readers = self._readers.setdefault(log, [])
+        readers.append(reader)
+        try:
+            yield reader
+        finally:
+            readers[:] = [each for each in readers if each is not reader]
+            if not readers:
+                self._readers.pop(log, None)
+
+    async def watched(self, logs: Sequence[str]) -> list[str]:
+        return [log for log in logs if log in self._readers]
+
+    @asynccontextmanager
+    async def sending(self, log: str) -> AsyncIterator[Send]:
+        async def send(message: bytes) -> None:
+            for reader in self._readers.get(log, ()):
+                reader.put(message)
+
+        yield send
 
 
 class LiveFolder:
