@@ -55,7 +55,7 @@ async def test_what_comes_while_it_writes_is_written_together_next_and_reading_s
     assert await asyncio.gather(first, *later) == [1, 2, 3, 4, 5]
     assert not is_busy(asyncio.get_running_loop())
     assert written.batches == [["a"], ["b", "c"], ["d"]]
-    written.writer.close()
+    await written.writer.finish()
     assert written.ended
 
 
@@ -74,7 +74,7 @@ async def test_a_failure_is_told_to_its_own_job_and_one_that_was_cancelled_is_do
     with pytest.raises(asyncio.CancelledError):
         await cancelled
     assert done == ["cancelled"]
-    written.writer.close()
+    await written.writer.finish()
 
 
 def test_an_event_loop_that_ended_meanwhile_stops_nothing() -> None:
@@ -90,15 +90,15 @@ def test_an_event_loop_that_ended_meanwhile_stops_nothing() -> None:
     asyncio.run(leave())
     written.gate.set()
     assert asyncio.run(after()) == "heard"
-    written.writer.close()
+    asyncio.run(written.writer.finish())
 
 
 async def test_closed_it_does_what_was_given_and_refuses_the_rest() -> None:
     written = Written()
     written.gate.set()
     given = written.writer.submit(lambda: "given", "a")
-    written.writer.close()
-    written.writer.close()
+    await written.writer.finish()
+    await written.writer.finish()
     assert await given == "given"
     with pytest.raises(StoreError, match="is closed"):
         written.writer.submit(lambda: 0, "b")
@@ -110,7 +110,7 @@ async def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pyte
     written.gate.set()
     await written.writer.submit(lambda: 0, "a")
     assert await written.writer.submit(lambda: "still there", "b") == "still there"
-    written.writer.close()
+    await written.writer.finish()
     assert written.idled
     assert "could not be renewed" in caplog.text
 
@@ -131,7 +131,7 @@ def test_what_another_thread_gives_while_it_is_closed_is_done_or_refused_and_nev
     thread = threading.Thread(target=asyncio.run, args=(other(),))
     thread.start()
     given.wait()
-    written.writer.close()
+    asyncio.run(written.writer.finish())
     closed.set()
     thread.join()
     assert isinstance(told[0], StoreError)
@@ -161,7 +161,7 @@ def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> No
         thread = threading.Thread(target=asyncio.run, args=(give(),))
         thread.start()
         many.wait()
-        written.writer.close()
+        asyncio.run(written.writer.finish())
         thread.join()
         done = [log for logs in written.batches for log in logs]
         assert len(done) == sum(each is None for each in outcomes)
@@ -169,7 +169,7 @@ def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> No
 
 async def test_closed_before_it_was_used_it_leaves_no_thread() -> None:
     written = Written()
-    written.writer.close()
+    await written.writer.finish()
     with pytest.raises(StoreError, match="is closed"):
         written.writer.submit(lambda: 0, "a")
     assert written.writer._thread is None

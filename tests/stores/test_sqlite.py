@@ -175,7 +175,7 @@ async def test_a_lease_is_renewed_while_its_store_lives_and_passes_on_when_it_do
             connection.close()
         with pytest.raises(LeaseHeld):
             await other.lease("run:r")
-    holder._writer.close()  # it is stopped without a word
+    await holder._writer.finish()  # it is stopped without a word
     await clock.advance(0.05)
     assert await other.lease("run:r") > epoch
     await other.close()

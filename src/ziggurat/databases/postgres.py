@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from importlib.util import find_spec
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -41,6 +42,8 @@ class PostgresAddress(Struct, frozen=True):
 
     @classmethod
     def of(cls, url: str) -> "PostgresAddress":
+        if find_spec("asyncpg") is None:
+            raise MissingExtra("a PostgreSQL store", "postgres")
         try:
             parts = urlsplit(url)
             if "," not in parts.netloc:  # with several servers, only the driver can parse the ports
@@ -108,10 +111,8 @@ _IDLE = 120.0  # seconds without use after which a connection is reopened: a fir
 
 
 async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> Connection:
-    try:
-        import asyncpg
-    except ImportError as error:
-        raise MissingExtra("a PostgreSQL store", "postgres") from error
+    import asyncpg
+
     settings = {"application_name": "ziggurat", **_timeouts(timeout)}
     settings = {name: value for name, value in settings.items() if f"{name}=" not in address.secret}
     settings |= {"search_path": address.schema, "enable_seqscan": "off", "jit": "off"}

@@ -197,14 +197,8 @@ class Writer:
             except RuntimeError:  # that event loop is closed, so no one waits there
                 _under_way.pop(loop, None)
 
-    def close(self) -> None:
-        """Run the remaining jobs and end the thread; jobs submitted later or concurrently are refused."""
-        thread = self._stop()
-        if thread is not None:
-            thread.join()
-
     async def finish(self) -> None:
-        """Do what `close` does without blocking the event loop; the last job may wait for another process."""
+        """Run the remaining jobs and end the thread; jobs submitted later or concurrently are refused."""
         thread = self._stop()
         if thread is not None:
             loop = asyncio.get_running_loop()

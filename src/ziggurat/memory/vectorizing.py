@@ -132,33 +132,27 @@ async def reembed(
     model = (await embed(embedder, ["model"], "document", ctx)).model
     state = Reembedded(0, model, 0, await store.count(owner=owner))
     batch: list[MemoryRecord] = []
+
+    async def renew() -> None:
+        nonlocal state
+        if batch:
+            embeddings = await embed_records(embedder, batch, ctx)
+            if embeddings.model != model:
+                raise ModelError(f"the embedder calls itself {model!r} and {embeddings.model!r}", kind="malformed")
+            done = await store.set_vectors(_by_id(batch, embeddings), model)
+            state = replace(state, done=state.done + done)
+            batch.clear()
+        if progress is not None:
+            progress(state)
+
     async for record in store.scan(owner=owner):
         state = replace(state, examined=state.examined + 1)
         renewed = renew_all or record.embedding is None or record.embedder != model
         if record.kind not in UNEMBEDDED and renewed:
             batch.append(record)
         if len(batch) == BATCH:
-            state = await _reembed_batch(store, batch, embedder, ctx, state, progress)
-            batch = []
-    return await _reembed_batch(store, batch, embedder, ctx, state, progress)
-
-
-async def _reembed_batch(
-    store: MemoryStore,
-    batch: Sequence[MemoryRecord],
-    embedder: Embedder,
-    ctx: Context,
-    state: Reembedded,
-    progress: Progress | None,
-) -> Reembedded:
-    if batch:
-        embeddings = await embed_records(embedder, batch, ctx)
-        if embeddings.model != state.model:
-            raise ModelError(f"the embedder calls itself {state.model!r} and {embeddings.model!r}", kind="malformed")
-        done = await store.set_vectors(_by_id(batch, embeddings), embeddings.model)
-        state = replace(state, done=state.done + done)
-    if progress is not None:
-        progress(state)
+            await renew()
+    await renew()
     return state
 
 

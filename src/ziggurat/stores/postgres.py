@@ -6,14 +6,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from importlib.util import find_spec
 from typing import Any, TypeVar, Unpack
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import (
     JournalError,
     LeaseLost,
-    MissingExtra,
     RunExists,
     RunNotFound,
     StoreError,
@@ -88,8 +86,6 @@ class PostgresStore:
         clock: Clock | None = None,
         key: Key = None,
     ) -> None:
-        if find_spec("asyncpg") is None:
-            raise MissingExtra("a PostgreSQL store", "postgres")
         self.address: PostgresAddress = PostgresAddress.of(url)
         self.seconds = lease
         self.chain: DigestChain = DigestChain(key)

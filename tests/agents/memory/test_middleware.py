@@ -116,7 +116,6 @@ def test_items_and_tokens_are_bounded() -> None:
         ({"limit": 0}, 0),
         ({"limit": 9, "tokens": len(RECALLED + 2 * line) // 4 + 1}, 2),
         ({"tokens": 5}, 0),
-        ({"min_score": 1.1}, 0),
     ):
         agent = Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", **options)])
         assert agent.run_sync("Which train leaves?").memory_hits == hits
@@ -479,7 +478,6 @@ MISTAKES: dict[str, list[object]] = {
     "owner": ["", "ann/helper", 3],
     "limit": [-1, True, "3"],
     "tokens": [1.5, None],
-    "min_score": ["0.2", float("nan")],
     "score": [3],
     "embedder": [3, "local"],
     "remember": ["all"],

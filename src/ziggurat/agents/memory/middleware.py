@@ -49,7 +49,6 @@ class Remembering(Middleware):
         owner: Whose memory it is, such as a user's name; or a function of the context, for one agent with many users.
         limit: The largest number of memories recalled into a prompt; 0 for none.
         tokens: The largest number of tokens they may have together, heading included, by `estimate_tokens`.
-        min_score: The lowest score of a memory that is recalled.
         bounds: How relevant a memory must be to be recalled, and to be shown without doubt; other
             embedders than the local one need others.
         score: Orders recalled memories; by default the store's own order.
@@ -71,7 +70,6 @@ class Remembering(Middleware):
         *,
         limit: NonNegativeInt = 3,
         tokens: NonNegativeInt = 500,
-        min_score: float = 0.0,
         bounds: Bounds = BOUNDS,
         score: Annotated[Score | None, Meta(description="such as recency()")] = None,
         embedder: Annotated[Embedder | None, Meta(description="such as resolve_embedder('local')")] = None,
@@ -87,7 +85,6 @@ class Remembering(Middleware):
         self.owner = owner
         self.limit = limit
         self.tokens = tokens
-        self.min_score = min_score
         self.policy = remember
         self.share: frozenset[str] = frozenset(share)
         self._memory = ActiveMemory(self.store, "", self, bounds, embedder, score, capacity, max_age)
@@ -148,7 +145,6 @@ class Remembering(Middleware):
         except (ServiceError, StoreError, OSError) as error:
             await warn(f"nothing is recalled: {described(error)}", ctx)
             return None
-        memories = [each for each in memories if each.score >= self.min_score]
         return (fitting(memories, self.tokens, self._memory.bounds) or None) if memories else []
 
     def _mind(self, ctx: Context) -> ActiveMemory:

@@ -1,14 +1,12 @@
 """The memory store in a PostgreSQL database with pgvector, for many processes on many machines."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
 
 from ziggurat.core import codec
-from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, prepare
@@ -238,8 +236,6 @@ class PostgresMemoryStore:
     @reopened_after_fork
     @checked
     def __init__(self, url: str, *, timeout: Seconds = 10.0) -> None:
-        if find_spec("asyncpg") is None:
-            raise MissingExtra("memories in PostgreSQL", "postgres")
         self.address: PostgresAddress = PostgresAddress.of(url)
         self._database = PostgresConnection(self.address, timeout, _create_tables)
         name = f"ziggurat {self.address.shown}"
