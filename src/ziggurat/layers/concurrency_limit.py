@@ -33,9 +33,9 @@ class Bulkhead:
 
     Make one and pass it to all layers that share the scarce resource, in any thread or event loop.
 
-    A call beneath one that has a slot, such as a tool of an agent, waits like any other. When all slots are held by
-    calls that wait for such calls beneath them, nothing would ever move, so one of those goes on in the slot of the
-    call above it, which does nothing itself meanwhile; so does one for which there is no room in the queue.
+    A call beneath one that has a slot, such as a tool of an agent, waits like any other. If all slots are held by calls
+    that wait for such calls, one of these goes on in the slot of the call above it; so does one for which there is no
+    room in the queue.
 
     Args:
         limit: The number of calls that may run at the same time.

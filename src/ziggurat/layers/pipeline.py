@@ -30,8 +30,6 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
-F = TypeVar("F")
-G = TypeVar("G")
 
 
 class _Pipeline:
@@ -73,25 +71,6 @@ def pipeline(first: Service[A, B], second: Service[B, C], third: Service[C, D], 
 def pipeline(
     first: Service[A, B], second: Service[B, C], third: Service[C, D], fourth: Service[D, E], /
 ) -> Service[A, E]: ...
-@overload
-def pipeline(
-    first: Service[A, B],
-    second: Service[B, C],
-    third: Service[C, D],
-    fourth: Service[D, E],
-    fifth: Service[E, F],
-    /,
-) -> Service[A, F]: ...
-@overload
-def pipeline(
-    first: Service[A, B],
-    second: Service[B, C],
-    third: Service[C, D],
-    fourth: Service[D, E],
-    fifth: Service[E, F],
-    sixth: Service[F, G],
-    /,
-) -> Service[A, G]: ...
 @checked
 def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
     """Call services in sequence, each with the answer of the one before, and return the last answer.
@@ -105,7 +84,7 @@ def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
 
     The first error ends it and is raised unchanged, with a note that names the stage. Each stage is a separate call,
     at ``stage-1``, ``stage-2`` and so on; recorded stages are not run again on resume. Recorded answers are read as the
-    type with which the function is annotated. The type checker follows up to six stages; for more, nest pipelines.
+    type with which the function is annotated. The type checker follows up to four stages; for more, nest pipelines.
     """
     if len(stages) < 2:
         raise ConfigurationError("pipeline() needs at least two stages; with one, use it as it is")

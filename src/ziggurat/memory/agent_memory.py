@@ -84,11 +84,10 @@ class AgentMemory(View):
             content: The text to remember.
             kind: The kind of memory to store it as.
             key: What a fact is about; see `SemanticMemory.remember`.
-            options: Options of `View.remember`, such as ``importance=0.9``; ``supersedes`` may name a memory of any
-                kind.
+            options: As of `EpisodicMemory.remember`; ``supersedes`` may name a memory of any kind.
 
         Raises:
-            ConfigurationError: the kind is unknown, a key is given for another kind than a fact, or as `View.remember`.
+            ConfigurationError: a key is given for another kind than a fact, or as `EpisodicMemory.remember`.
         """
         views: dict[str, View] = {"episodic": self.episodic, "semantic": self.semantic, "longterm": self.longterm}
         if key is not None and kind != "semantic":
@@ -99,10 +98,7 @@ class AgentMemory(View):
 
     @checked
     async def recall(self, query: str, *, limit: NonNegativeInt = 10, tags: Words = ()) -> list[Recalled]:
-        """Return the memories of any kind that match a query, and record in each that it was recalled.
-
-        Working values are left out: they are few, and `working.items` returns them all.
-        """
+        """Return the memories that match a query, of all kinds but working values, and record their use."""
         hidden, floor = (WorkingMemory.kind,), self.bounds.floor
         if self.score is not None:
             matches = await self.find(query, limit=CANDIDATES, tags=tags, floor=floor, without=hidden)

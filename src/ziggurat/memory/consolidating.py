@@ -40,8 +40,7 @@ class ConsolidationPolicy(MergePolicy, frozen=True, kw_only=True):
         clusters: How many clusters to look for; with fewer memories nothing is merged; None for as many as are needed.
         iterations: How often the centres of clusters are moved at most.
         keep_recent: How many of the latest memories in each cluster stay as they are.
-        kind: The kind of memory that is merged.
-        into: The kind of the new memories, another one.
+        kind, into: The kind of memory that is merged, and that of the new memories, another one.
         lease: Seconds without a renewal after which another worker may take over.
     """
 
@@ -132,16 +131,13 @@ class CompressionPolicy(MergePolicy, frozen=True, kw_only=True):
     """When memories are compressed, and which; facts with keys never are.
 
     Attributes:
-        max_memories: How many memories of the kind may be in use; up to this, nothing is compressed. Of more, all that
-            are old and unimportant are.
+        max_memories: Above this many memories of the kind, all that are old and unimportant are compressed.
         keep_recent: How many of the latest stay as they are.
         min_age: Only memories at least this many seconds old are compressed.
         threshold: Memories worth at least this stay as they are.
         score: What a memory is worth, such as ``product(importance, retention(30))``.
-        window: How many memories become one, at most; with a single one nothing is gained, so it stays.
-        kind: The kind of memory that is merged.
-        into: The kind of the new memories, another one.
-        lease: Seconds without a renewal after which another worker may take over.
+        window: How many memories become one, at most; a single one stays.
+        kind, into, lease: As of `ConsolidationPolicy`.
     """
 
     max_memories: NonNegativeInt = 1000
@@ -162,13 +158,10 @@ def compression(
 ) -> Service[MergeRequest, MergeReport]:
     """Return the service that compresses the memories in a store, as safely as `consolidation` merges them.
 
-    Calling it again changes nothing until there are too many memories again.
-
     Args:
-        store: Where the memories are stored.
+        store, progress: As of `consolidation`.
         policy: When memories are compressed, and which.
         model: Writes the summaries; without it they only say what was archived.
-        progress: Called with each summary when it is stored.
 
     Raises:
         LeaseHeld: another worker is at this owner's memories (raised by the service).

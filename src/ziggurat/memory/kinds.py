@@ -130,12 +130,8 @@ class SemanticMemory(View):
 
         Args:
             content: The fact.
-            key: What the fact is about. A different fact under the same key is superseded; the same fact is stored
-                once.
-            options: Options of `View.remember`, such as ``importance=0.9`` and ``tags=["place"]``.
-
-        Raises:
-            ConfigurationError: the key is not a non-empty string, or as `View.remember`.
+            key: What the fact is about. A different fact under the same key is superseded; the same fact is stored once.
+            options: As of `EpisodicMemory.remember`, such as ``importance=0.9`` and ``tags=["place"]``.
         """
         if key is None:
             return await super().remember(content, **options)
@@ -224,11 +220,7 @@ class WorkingMemory:
 
     @checked
     async def set(self, name: str, value: str, *, origin: Origin = "user", taint: Words = ()) -> None:
-        """Store a value under a name, replacing the one that was there.
-
-        Raises:
-            ConfigurationError: the name or the value is not text.
-        """
+        """Store a value under a name, replacing the one that was there."""
         now = self._instant()
         record = MemoryRecord(
             id=self._id(name),
@@ -329,10 +321,7 @@ class LongTermMemory(View):
         return await self._recall_best(matches, scoring.product(scoring.similarity, self.worth), limit)
 
     async def prune(self) -> int:
-        """Evict the memories now worth less than `min_importance`; return how many were evicted.
-
-        The remaining memories are not written, so pruning twice has the same effect as pruning once.
-        """
+        """Evict the memories now worth less than `min_importance`; return how many were evicted."""
         at = scoring.ScoringInputs(self.ctx.clock.now())
         return await self._prune(lambda record: self.worth(record, at) < self.min_importance)
 

@@ -72,8 +72,7 @@ def recency(hours: PositiveFloat = 24.0) -> Score:
 def retention(stability_days: PositiveFloat = 30.0) -> Score:
     """Score by Ebbinghaus' forgetting curve: ``exp(-days_since_last_use / stability_days)``, from 1 down to 0.
 
-    Ebbinghaus measured in 1885 how unrehearsed material is forgotten, fast at first. Recalling a memory rehearses it,
-    so its curve starts again.
+    Recalling a memory rehearses it, so its curve starts again.
 
     Args:
         stability_days: After how many days without use 1/e, about 0.37, is left.

@@ -65,8 +65,7 @@ class View:
             importance: From 0 to 1; values outside are clipped.
             tags: Words to filter by.
             origin: Who said it.
-            taint: The tools whose results it was made from; content of origin ``"tool"`` is tainted at least by
-                ``"tool"``.
+            taint: The tools whose results it was made from; by default ``"tool"`` for content of that origin.
             supersedes: The id of a memory that this contradicts or replaces; that one is archived in the same write.
             facts: A few plain values to store beside it.
 

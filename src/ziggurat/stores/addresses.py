@@ -45,9 +45,9 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
 
     Args:
         url: The URL; a store is returned as it is.
-        key: The secret with which the digests of entries are made, or several, the first of which is for new entries:
-            who does not have it cannot change an entry unnoticed. By default that of the environment variable
-            ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The secret with which the digests of entries are made, at least 16 characters, or several, the first of
+            which is for new entries: who does not have it cannot change an entry unnoticed. By default that of the
+            environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         ConfigurationError: it is neither a URL nor a store; the URL is of no known kind, or has an unknown option; a

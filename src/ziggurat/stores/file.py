@@ -69,9 +69,7 @@ class FileStore:
         timeout: Seconds to wait while another process posts to the same log.
         clock: The clock.
         disk: The file-system operations; the system's by default.
-        key: The secret with which the digests of entries are made, at least 16 characters, or several, the first of
-            which is for new entries: who does not have it cannot change an entry unnoticed. By default that of the
-            environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The secret with which the digests of entries are made, or several; see `connect`.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.

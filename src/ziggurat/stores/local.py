@@ -41,9 +41,6 @@ class InMemoryStore:
         lease: Seconds after which a lease expires.
         shared: Another one to share the logs with, as two processes share a disk.
         limit: The maximum number of runs; beyond it the oldest that nobody drives are dropped. All by default.
-
-    Raises:
-        ConfigurationError: `limit` is not a whole number of at least 1.
     """
 
     @checked

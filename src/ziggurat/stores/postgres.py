@@ -56,19 +56,15 @@ def _channel_of(schema: str) -> str:
 class PostgresStore:
     """Store logs in a schema of a PostgreSQL database; any number of processes may use it at once.
 
-    A process has one connection for writing, one for reading, and, while it follows runs of others, one for
-    notifications.
+    A process has one connection for writing, one for reading, and, while it follows runs of others, a third.
 
     Args:
         url: ``postgresql://user@host/database``, with parameters of the driver after a question mark, and ``schema=``;
             the password may be in it, in PGPASSWORD or in a password file.
         timeout: Seconds to wait for a response of the server, and for its return when the connection is lost.
-        lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
-            that the process is gone.
+        lease: Seconds after which another process may take over from one that is not known to be gone.
         clock: The clock; None for the database's.
-        key: The secret with which the digests of entries are made, at least 16 characters, or several, the first of
-            which is for new entries: who does not have it cannot change an entry unnoticed. By default that of the
-            environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The secret with which the digests of entries are made, or several; see `connect`.
 
     Raises:
         MissingExtra: the driver is not installed.

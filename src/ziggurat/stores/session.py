@@ -142,8 +142,7 @@ class Session:
     Args:
         session_id: Its name.
         store: A URL or a store; without one it lives as long as this object.
-        limit: The maximum number of messages, the newest, with which a run begins; they begin with a user's, and calls
-            keep their results. All by default.
+        limit: The maximum number of messages with which a run begins, in whole turns. All by default.
         conflict: What a run does while another writes the session: ``"queue"`` waits, ``"reject"`` raises LeaseHeld,
             ``"branch"`` continues in a copy, whose id is in `run.session`.
         timeout: The maximum number of seconds to wait before LeaseHeld is raised.
@@ -185,9 +184,7 @@ class Session:
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def get_items(self, limit: NonNegativeInt | None = None) -> list[RunItem]:
-        """Return the newest items, at most `limit`, in their order; all without a limit.
-
-        Items are what was originally said, even where runs continue with a shortened form.
+        """Return the newest items, at most `limit`, as they were said, even where runs continue with a short form.
 
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
@@ -304,12 +301,7 @@ class Session:
     # -- the lease -----------------------------------------------------------------------------------------------
 
     async def lease(self, *, branching: bool = True) -> "SessionLease":
-        """Become the only writer until `leave`, following the conflict policy.
-
-        Raises:
-            LeaseHeld: another run writes it, and waiting for it was not allowed or took too long.
-            JournalCorrupt: the session is damaged elsewhere than at its end.
-        """
+        """Become the only writer until `leave`, following the conflict policy."""
         from ziggurat.core.clock import held  # most runs have no session
 
         within = self.place in held()
@@ -377,8 +369,6 @@ class Session:
 
 
 class SessionLease:
-    """The lease for writing a session, until it is released or taken over by another holder."""
-
     def __init__(self, session: Session, epoch: int, state: SessionState) -> None:
         self.session = session
         self.epoch = epoch

@@ -117,17 +117,13 @@ class SqliteStore:
 
     Args:
         path: The file; created with its folders if it does not exist.
-        synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process, but it
-            is faster.
+        synchronous: ``"FULL"`` writes survive a power loss, the faster ``"NORMAL"`` ones only a crash of the process.
         timeout: Seconds to wait while another process writes.
-        lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
-            that the process is gone.
+        lease: Seconds after which another process may take over from one that is not known to be gone.
         clock: The clock.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
         disk: The file-system operations for the file beside the database; the system's by default.
-        key: The secret with which the digests of entries are made, at least 16 characters, or several, the first of
-            which is for new entries: who does not have it cannot change an entry unnoticed. By default that of the
-            environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
+        key: The secret with which the digests of entries are made, or several; see `connect`.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.
