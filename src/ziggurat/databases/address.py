@@ -66,7 +66,6 @@ def take_seconds(url: str, options: dict[str, str], name: str, default: float) -
 
 
 def take_synchronous(url: str, options: dict[str, str], known: str) -> Literal["FULL", "NORMAL"]:
-    """Take the last option, which says how a SQLite database is written; refuse all others."""
     synchronous = options.pop("synchronous", "FULL").upper()
     refuse_unknown(url, options, known)
     if synchronous not in ("FULL", "NORMAL"):
@@ -83,7 +82,6 @@ _OLDEST = 3  # the oldest format of the tables of logs; databases of older ones 
 
 
 def check_format(where: str, version: int, newest: int) -> None:
-    """Refuse a database of a format that is not known; 0 is that of a new one."""
     if version > newest:
         raise StoreError(f"{where} was written by a newer version (format {version}); upgrade ziggurat to open it")
     if 0 < version < _OLDEST:

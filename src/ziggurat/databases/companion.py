@@ -55,7 +55,7 @@ class LockFile:
         return lock_now(self._at)
 
     def sign(self) -> None:
-        """Write into the file who has the lock, and since when, for the error of a process that waits for it."""
+        """Note who has the lock, and since when, for the error of a process that waits for it."""
         note = f"{self._owner}\n{time.time():.3f}\n".encode()[:_SIGNATURE].ljust(_SIGNATURE)
         with contextlib.suppress(OSError):  # on a full disk the lock is as good without it
             os.pwrite(self._at, note, 0)
@@ -72,7 +72,6 @@ class LockFile:
         fcntl.flock(self._at, fcntl.LOCK_UN)
 
     def refusal(self, waited: float) -> StoreError:
-        """Return the error for a lock that another process has: who, since when, and what can be done."""
         owner, _, rest = os.pread(self._at, _SIGNATURE, 0).decode("utf-8", "replace").partition("\n")
         what = str(self.path).removesuffix(_COMPANION)
         try:
@@ -107,13 +106,11 @@ def _tag(log: str) -> bytes:
 
 
 def _slot(tag: bytes, mark: LogMark) -> bytes:
-    """Return a mark as bytes: the log, the number, the check, and a checksum of these."""
     body = tag + mark.number.to_bytes(8) + bytes.fromhex(mark.check)
     return body + blake2b(body, digest_size=_SLOT - len(body)).digest()
 
 
 def _mark_in(slot: bytes, log: str) -> LogMark | None:
-    """Return the mark of a log in a slot; None if it is damaged, free, or the mark of another log."""
     body = slot[:40]
     if len(slot) != _SLOT or not body.startswith(_tag(log)):
         return None
@@ -133,7 +130,6 @@ class Marks:
         self._places: dict[str, tuple[bytes, int]] = {}
 
     def find(self, log: str) -> LogMark | None:
-        """Return the mark of a log, None if there is none that can be read."""
         try:
             slots = self._slots(log)
         except OSError as error:
@@ -148,7 +144,6 @@ class Marks:
         return None
 
     def write(self, log: str, mark: LogMark) -> None:
-        """Write the mark of a log; a failure is logged."""
         try:
             tag, at = self._places.get(log) or (_tag(log), -1)
             if at < 0 or not os.pread(self._file, _SLOT, at).startswith(tag):
@@ -160,7 +155,6 @@ class Marks:
             self._warn(error)
 
     def _place(self, log: str, tag: bytes) -> int:
-        """Return where to write the mark of a log, and create the file if needed."""
         slots = self._slots(log)
         self._open()
         if len(self._places) >= _PLACES:

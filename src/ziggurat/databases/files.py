@@ -70,7 +70,6 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def write_private_text(path: Path, text: str) -> None:
-    """Write a file that a user has named, in UTF-8; a new one gets mode 0600."""
     with open(path, "w", encoding="utf-8", opener=private_opener) as file:
         file.write(text)
 
@@ -96,7 +95,6 @@ def _irregular(path: Path) -> StoreError:
 
 
 def make_private_folder(path: Path) -> None:
-    """Create a folder with mode 0700, whatever the umask."""
     os.mkdir(path, _FOLDER_MODE)
     if stat.S_IMODE(os.stat(path).st_mode) & _FOLDER_MODE != _FOLDER_MODE:
         os.chmod(path, _FOLDER_MODE)
@@ -123,7 +121,6 @@ class Disk:
     """The file system; tests replace it by one that fails, or that tracks what was flushed."""
 
     def open(self, path: Path) -> int:
-        """Open a file for writing at its end; create it if needed. Return the descriptor."""
         return open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     @staticmethod
@@ -138,7 +135,6 @@ class Disk:
         return os.write(at, data)
 
     def edit(self, path: Path) -> int:
-        """Open a file for reading and for writing anywhere in it; create it if needed. Return the descriptor."""
         return open_private(path, os.O_RDWR | os.O_CREAT)
 
     def overwrite(self, at: int, offset: int, data: bytes) -> None:
@@ -166,7 +162,6 @@ class Disk:
             self.make_folders(parent)
 
     def make_folders(self, path: Path) -> None:
-        """Create a folder and its parents, each durable; does nothing if it exists."""
         if path.exists():
             return
         self.make_folders(path.parent)

@@ -17,7 +17,6 @@ _ENDED = "ended"
 
 
 def new_owner() -> str:
-    """Return a name for a lease holder in this process: its machine, its process, and a random token."""
     pid = os.getpid()
     return f"{_machine()}|{pid}|{_start_time(pid)}|{new_id()[:12]}"
 
@@ -40,12 +39,10 @@ def is_gone(owner: str) -> bool:
 
 
 def without_lost_lease(info: LogInfo) -> LogInfo:
-    """Return the description of a log without the lease of a process that is gone."""
     return replace(info, owner="") if info.owner and is_gone(info.owner) else info
 
 
 def lease_held(log: str, owner: str, left: float | None = None) -> LeaseHeld:
-    """Return the error for writing a log that another holder writes, for `left` seconds at most if that is given."""
     kind, _, name = log.partition(":")
     what = f"the {kind} {name}" if kind in ("run", "session") else log
     who, cure = describe_owner(owner)

@@ -161,7 +161,6 @@ class PostgresConnection:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def fetch(self, statement: str, *values: object) -> Sequence[Any]:
-        """Run one idempotent statement and return its rows; see `run`."""
         return self.run(lambda connection, again: connection.fetch(statement, *values))
 
     async def _once(self, work: Callable[[Connection, bool], Awaitable[T]], again: bool) -> T:
@@ -182,7 +181,6 @@ class PostgresConnection:
         return self._loop.run_until_complete(work)
 
     def _why(self, error: Exception) -> str:
-        """Return what kept an operation from being done: a lock of another session, or the server."""
         if getattr(error, "sqlstate", None) == _NOT_AVAILABLE:
             try:
                 schema = self.address.schema
@@ -213,7 +211,6 @@ class PostgresConnection:
 
 
 def passes(error: Exception) -> bool:
-    """Return whether an error of the driver or the network is transient."""
     code = getattr(error, "sqlstate", None)
     if code is not None:
         return str(code).startswith(_PASSING)
@@ -254,7 +251,6 @@ _ADVISORY = 0x5A494747
 async def prepare(
     connection: Connection, address: PostgresAddress, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
-    """Prepare a new connection: make commits durable, and bring the tables to the newest format."""
     encoding, flushes, table = await connection.fetchrow(
         "SELECT current_setting('server_encoding'), current_setting('fsync'), to_regclass($1)::text",
         f"{address.schema}.format",

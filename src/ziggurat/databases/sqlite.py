@@ -102,7 +102,6 @@ def _can_be_rolled_back(path: Path) -> bool:
 
 
 def _migrate(connection: sqlite3.Connection, where: str) -> None:
-    """Bring a database to the newest format, or create its tables."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if version == len(MIGRATIONS) and application == _APPLICATION:
@@ -139,8 +138,6 @@ _PAUSE = 0.002
 
 
 class SqliteConnection:
-    """A store's connection to its database."""
-
     def __init__(
         self,
         path: Path,
@@ -166,7 +163,6 @@ class SqliteConnection:
         self._open().executemany(statement, values)
 
     def transaction(self, work: Callable[[], T]) -> T:
-        """Run work that writes, all or nothing."""
         with self._errors(), self._alone():
             connection = self._open()
             try:

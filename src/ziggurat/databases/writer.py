@@ -85,8 +85,6 @@ def closed_when_unused() -> Iterator[None]:
 
 
 class Writer:
-    """Accept jobs from any number of event loops and run them in order in one thread."""
-
     def __init__(
         self,
         name: str,
@@ -131,7 +129,6 @@ class Writer:
         return StoreError(f"the store {self.name} {why}; connect to it again")
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Pass the jobs submitted in one turn of an event loop to the thread."""
         jobs = self._turns.pop(loop, None)
         if jobs:
             self._jobs.put((self, jobs))
@@ -164,7 +161,6 @@ class Writer:
         return False
 
     def _do(self, jobs: list[Job[Any]]) -> None:
-        """Run jobs in order; consecutive writing jobs run together."""
         start = 0
         while start < len(jobs):
             end = start + 1
@@ -234,7 +230,6 @@ class Writer:
 
 
 def _deliver(jobs: list[Job[Any]]) -> None:
-    """Pass the outcomes of jobs to their futures, which belong to one event loop."""
     _count(jobs[0].future.get_loop(), -len(jobs))
     for job in jobs:
         if job.future.done():
@@ -279,7 +274,6 @@ def _warn_unclosed(name: str, opened: _Place | None) -> None:
 
 
 def _caller() -> _Place:
-    """Return the file and line that opens a store: the nearest outside this package."""
     frame = currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ziggurat":
         frame = frame.f_back

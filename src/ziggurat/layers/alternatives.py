@@ -28,7 +28,6 @@ R = TypeVar("R")
 
 
 def _may_succeed_elsewhere(error: Exception) -> bool:
-    """Return whether another service might succeed: yes for transient errors and failed calls, except refusals."""
     return is_transient(error) or (
         isinstance(error, ServiceError) and not isinstance(error, (Denied, InvalidArguments))
     )

@@ -136,8 +136,6 @@ class BreakerBackend(Protocol):
 
 
 class LocalBackend:
-    """A backend that stores circuits in this process, for any thread or event loop."""
-
     def __init__(self) -> None:
         self._circuits: dict[str, Circuit] = {}
         self._lock = RLock()  # reentrant: a collected coroutine may end its call at any point
@@ -151,7 +149,6 @@ class LocalBackend:
 
 
 def _tells_of_health(error: Exception) -> bool:
-    """Return whether an error shows that a service is unhealthy: transient errors do, mistakes and refusals do not."""
     return is_transient(error) and not isinstance(error, LimitExceeded)
 
 
@@ -293,7 +290,6 @@ async def circuit_breaker(
 
 
 def _trials_in(around: tuple[object, ...], breaker: CircuitBreaker) -> list[int]:
-    """Return the tickets of the trials of the same circuit among what the calls around this one hold."""
     trials = [each for each in around if isinstance(each, _Trial)]
     backend, name = breaker.backend, breaker.name
     return [each.ticket for each in trials if (each.breaker.backend, each.breaker.name) == (backend, name)]

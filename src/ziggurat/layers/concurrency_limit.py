@@ -69,10 +69,7 @@ class Bulkhead:
             return True
 
     async def wait(self, call: object = None, *, returns: bool = False) -> None:
-        """Wait in the queue for a slot, or raise LimitExceeded if it is full.
-
-        A call that `returns` had a slot before: it goes before those that had none, and is not refused.
-        """
+        """Wait in the queue; a call that `returns` to its slot goes before those that had none, and is not refused."""
         with self._lock:
             waiter = self._queue_up(call, returns=returns)
         try:

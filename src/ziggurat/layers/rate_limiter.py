@@ -91,8 +91,6 @@ class RateBackend(Protocol):
 
 
 class Permit(Struct, eq=False):
-    """The share of a limiter that one call has taken: one request and its weight, at a time."""
-
     at: float
     requests: int
     weight: float
@@ -183,12 +181,7 @@ class RateLimiter:
         return len(self._waiting)
 
     async def take(self, weight: float, ctx: Context) -> Permit:
-        """Take one request and its weight, for all processes that share the window, when there is room for it.
-
-        Raises:
-            LimitExceeded: the turn would come too late, the queue is full, the weight is more than a period has, or the
-                backend is away and refuses calls meanwhile.
-        """
+        """Take one request and its weight, for all processes that share the window, when there is room for it."""
         clock = ctx.clock
         arrival = clock.monotonic(), next(self._arrivals)  # calls wait in this order
         permit = self._take_now(weight, arrival[0])
@@ -216,7 +209,6 @@ class RateLimiter:
             return due - now
 
     def _take_now(self, weight: float, now: float) -> Permit | None:
-        """Take one request and its weight if there is room and no call waits; else return None."""
         with self._lock:
             self._remove_expired(now)
             if (

@@ -113,7 +113,6 @@ class AgentMemory(View):
 
 
 def _facts_first(matches: Sequence[Recalled]) -> list[Recalled]:
-    """Put facts about the query before episodes, such as talk about it."""
     least = near_best(each.score for each in matches)
     first = [each for each in matches if each.record.kind != EpisodicMemory.kind and each.score >= least]
     ids = {each.record.id for each in first}

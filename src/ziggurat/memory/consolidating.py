@@ -97,7 +97,6 @@ async def _clusters(
 
 
 def _may_be_merged(record: MemoryRecord) -> bool:
-    """Return whether a memory may become a part of another one: facts with keys, and those brought back, may not."""
     return UNDONE not in record.facts and not any(tag.startswith(KEY_TAG) for tag in record.tags)
 
 

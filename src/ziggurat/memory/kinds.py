@@ -17,7 +17,7 @@ from ziggurat.core.settings import (
 )
 from ziggurat.memory import scoring
 from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, RememberOptions, Words, combined
-from ziggurat.memory.scoring import Eviction, Score
+from ziggurat.memory.scoring import Eviction, Score, importance
 from ziggurat.memory.search import Recalled
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore, in_place_of
@@ -59,7 +59,7 @@ class EpisodicMemory(View):
         store: OpenedStore,
         owner: NonEmptyText,
         *,
-        score: Score = scoring.importance,
+        score: Score = importance,
         max_age: Seconds | None = None,
         capacity: int | None = None,
         evict: Eviction = _LOWEST,
@@ -130,7 +130,7 @@ class SemanticMemory(View):
 
         Args:
             content: The fact.
-            key: What the fact is about. A different fact under the same key is superseded; the same fact is stored once.
+            key: What the fact is about. A different fact under the same key is superseded, the same one stored once.
             options: As of `EpisodicMemory.remember`, such as ``importance=0.9`` and ``tags=["place"]``.
         """
         if key is None:
@@ -303,7 +303,7 @@ class LongTermMemory(View):
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        self.worth: Score = scoring.product(scoring.importance, scoring.retention(stability_days))
+        self.worth: Score = scoring.product(importance, scoring.retention(stability_days))
         self.min_importance = min_importance
         super().__init__(
             store,

@@ -73,8 +73,6 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RememberOptions(TypedDict, total=False):
-    """The options of every kind of memory; see `View.remember`."""
-
     importance: float
     tags: Words
     origin: Origin
@@ -111,7 +109,6 @@ def subject_of(record: MemoryRecord) -> str | None:
 
 
 def mean_of(embeddings: Sequence[bytes | None]) -> bytes | None:
-    """Return the mean of the vectors; None if one is missing or their sizes differ."""
     vectors = [unpack(each) for each in embeddings if each is not None]
     if len(vectors) < len(embeddings) or len({len(vector) for vector in vectors}) != 1:
         return None

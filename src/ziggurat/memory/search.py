@@ -99,7 +99,6 @@ class Source(Protocol):
 
 
 def relevance(similarity: float | None, evidence: float) -> float:
-    """Return how good a match is by meaning and words together, at most 1."""
     if similarity is None:
         similarity = _UNKNOWN
     if evidence <= 0.0:
@@ -214,7 +213,6 @@ def compared(query: Query, rows: Collection[tuple[int, float, bytes | None, str,
 def _rank(
     query: Query, candidates: Sequence[Candidate], wording: "_Wording | None"
 ) -> list[tuple[Candidate, float | None, float]]:
-    """Return the best candidates, each with its score by words and its relevance."""
     scores = {} if wording is None else wording.score(candidates)
     ranked: list[tuple[float, float, int, Candidate, float | None, float]] = []
     for each in candidates:
@@ -317,7 +315,7 @@ def near_best(relevances: Iterable[float]) -> float:
 
 
 async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:
-    """Search for as many more hits as are needed to have enough different texts."""
+    """Search for more until there are enough different texts."""
     limit = query.limit
     while True:
         hits = await store.search(query)

@@ -50,10 +50,7 @@ def _composed(text: str) -> str:
 
 
 def find_same(records: Sequence[MemoryRecord], threshold: Fraction = 0.85) -> list[tuple[list[MemoryRecord], float]]:
-    """Return the groups of memories with the same wording and, where they have vectors, a cosine above a threshold.
-
-    Each comes with the lowest cosine in it.
-    """
+    """Return the groups of memories with the same wording and a cosine above a threshold, each with its lowest one."""
     alike: defaultdict[tuple[str, ...], list[list[int]]] = defaultdict(list)
     nearest: dict[int, float] = {}
     for place, record in enumerate(records):
@@ -71,7 +68,6 @@ def find_same(records: Sequence[MemoryRecord], threshold: Fraction = 0.85) -> li
 
 
 def _cosine(one: MemoryRecord, other: MemoryRecord) -> float:
-    """Return the cosine of the vectors of two memories of the same wording; 1 if one has none, or of another model."""
     mine, theirs = one.embedding, other.embedding
     if mine and theirs and len(mine) == len(theirs) and one.embedder == other.embedder:
         return similarities(mine, [theirs])[0]

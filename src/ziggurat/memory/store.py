@@ -217,7 +217,6 @@ def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
 
 
 def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
-    """Raise an error if one of the memories holds something that not every store can keep."""
     for record in records:
         for what, name in (("owner", record.owner), ("kind", record.kind)):
             if not is_id(name):

@@ -41,8 +41,6 @@ class Finding(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """How a memory grows."""
-
     days: dict[str, int]
     last_week: int
     week_before: int
@@ -165,8 +163,6 @@ _record = codec.decoder(MemoryRecord)
 
 
 class Imported(Struct, frozen=True):
-    """The result of `import_memories`."""
-
     stored: int = 0
     skipped: int = 0
 

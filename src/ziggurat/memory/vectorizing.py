@@ -107,8 +107,6 @@ def _by_id(records: Sequence[MemoryRecord], embeddings: Embeddings) -> dict[str,
 
 
 class Reembedded(Struct, frozen=True):
-    """The progress of `reembed`."""
-
     done: int
     model: str
     examined: int = 0
@@ -157,7 +155,6 @@ async def reembed(
 
 
 async def notice_changed_embedder(store: MemoryStore, owner: str | None, model: str, ctx: Context) -> None:
-    """Warn, once in this process, if memories of an owner have vectors of another model."""
     noticed = _noticed.setdefault(store, set())
     if not model or (owner, model) in noticed:
         return

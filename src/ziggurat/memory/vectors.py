@@ -48,8 +48,6 @@ def similarities(vector: bytes, embeddings: Sequence[bytes]) -> list[float]:
 
 
 class VectorIndex:
-    """Index vectors of one length by numbers; the nearest by cosine come first."""
-
     def __init__(self, size: int, *, exact: int = EXACT) -> None:
         if size < 4 or size % 4:
             raise ConfigurationError(f"an embedding is 32-bit floats, got {size} bytes; write it with pack()")

@@ -80,7 +80,6 @@ class View:
         return record
 
     async def _write(self, record: MemoryRecord) -> MemoryRecord:
-        """Store a new memory, and archive the one that it supersedes; return it as stored."""
         if record.supersedes is None:
             await self.store.add([record])
         else:

@@ -111,7 +111,6 @@ def terms(text: str) -> list[str]:
 
 
 def telling(text: str) -> list[str]:
-    """Return the words of a text, as `terms` does, without common ones."""
     return [word for word in terms(text) if word.partition("'")[0] not in _COMMON]
 
 
@@ -148,7 +147,7 @@ def query_words(text: str) -> list[str]:
 
 
 def indexed_words(record: MemoryRecord) -> dict[str, float]:
-    """Return the words by which a memory is found, with their weights: how often they are in its text and its tags."""
+    """Return the words by which a memory is found, with how often they are in its text and its tags."""
     counts: defaultdict[str, float] = defaultdict(float)
     for text in (record.content, *(tag for tag in record.tags if _is_searched(tag))):
         for word in stems(text):

@@ -69,11 +69,6 @@ class AllowTools(Middleware):
         return _with_tools(request, {tool.name for tool in request.tools if self.allows(tool.name)})
 
     async def before_tool(self, call: ToolCall, ctx: Context) -> None:
-        """Refuse calls of tools that are not allowed.
-
-        Raises:
-            Denied: the tool is not allowed; the model gets the message.
-        """
         if not self.allows(call.name):
             raise Denied(f"the tool {call.name!r} is not allowed here; allowed: {', '.join(self.patterns) or 'none'}")
 
@@ -164,7 +159,6 @@ class Trim(Middleware):
         return [messages[at] for at in self._chosen(units, len(messages))]
 
     def _units(self, messages: Transcript) -> "_Units":
-        """Return the units of a conversation; in one that grows each message is looked at once."""
         before = messages.beginning
         key = (_Units, self.tokens is None)
         units: _Units = messages.note(

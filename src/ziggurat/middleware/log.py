@@ -152,11 +152,6 @@ class PromptCacheGuard(Middleware):
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Compare the request with the previous one.
-
-        Raises:
-            ConfigurationError: it starts differently, and `refuse` is set.
-        """
         layout = self._layout_at(ctx)
         changed = layout.changes(request) if layout is not None else []
         if changed:

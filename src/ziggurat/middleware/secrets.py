@@ -189,8 +189,6 @@ def _forms(secret: str) -> set[str]:
 
 
 class StreamMask:
-    """A streamed text that is masked even where a secret spans several pieces."""
-
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self.reset()
@@ -248,8 +246,6 @@ _INNER = ("strerror", "filename", "filename2", "object", "reason", "msg", "text"
 
 
 class Masking:
-    """Makes copies of values with secrets masked; a value without secrets is returned unchanged."""
-
     def __init__(self, secrets: Secrets) -> None:
         self.secrets = secrets
         # conversations and their copies, by the first messages
@@ -260,7 +256,6 @@ class Masking:
         return changed
 
     def json(self, text: str) -> str:
-        """Return a text with secrets masked; JSON stays valid, and its decoded strings are searched too."""
         quick = self.secrets.masked(text)
         if quick == text and "\\" not in text:
             return text

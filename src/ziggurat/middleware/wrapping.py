@@ -53,12 +53,7 @@ class OutputGuardrail(Middleware):
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Call the model, check its answer, and repeat up to `retries` times.
-
-        Raises:
-            Denied: no answer passed; it stops the run.
-            ConfigurationError: the check returned neither a text nor None.
-        """
+        """Call the model up to `retries` times again; if none of its answers passes, `Denied` stops the run."""
         caller = ctx.scope.get(CALLER)
         if not self._guards(caller):
             return await model(request, ctx)

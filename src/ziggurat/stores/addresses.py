@@ -76,7 +76,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
 
 
 def shared(store: str | Store) -> Store:
-    """Return a store for an agent that was given its address: it needs no closing, unless its user has opened it."""
+    """Return a store for an agent that was given its address: nobody has to close it."""
     with closed_when_unused():
         return connect(store)
 

@@ -62,7 +62,6 @@ _ITEM = codec.decoder(InboxItem)
 
 
 def file_name(log: str) -> str:
-    """Return a folder name for a log, unique even on file systems that ignore case."""
     name = "".join(each if each in _PLAIN else "".join(f"%{byte:02x}" for byte in each.encode()) for each in log)
     if len(name) <= _LONGEST:
         return name
@@ -100,7 +99,6 @@ def repair(disk: Disk, at: int, path: Path) -> int:
 
 
 def rows_of(path: Path, after: int) -> list[Row]:
-    """Return the rows numbered higher than `after`; unless one is damaged, no more of the file is read."""
     try:
         at = open_private(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -153,7 +151,6 @@ class KnownInbox:
 
     @property
     def taken(self) -> int:
-        """How many of the items are taken, by the last row of the log, however many rows there are."""
         with os.fdopen(open_private(self.path.with_name("log.jsonl"), os.O_RDONLY), "rb") as file:
             for text in _backwards(file):
                 with contextlib.suppress(*UNREADABLE):
@@ -186,7 +183,6 @@ class KnownInbox:
 
 
 def _item_of(number: int, line: bytes) -> InboxItem:
-    """Return the item in a line; one that cannot be read has no key, and its data as found."""
     try:
         return replace(_ITEM.decode(line), number=number)
     except UNREADABLE:

@@ -168,7 +168,6 @@ class InMemoryStore:
         )  # last: another thread counts on as many rows
 
     def _rest(self, log: str) -> None:
-        """Drop the oldest runs that nobody drives, beyond the limit."""
         if self.limit is None or not log.startswith("run:"):
             return
         self._idle[log] = None

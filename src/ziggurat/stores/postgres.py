@@ -47,7 +47,6 @@ _POLL = 0.1  # the longest wait for what other processes do, in seconds, while t
 
 
 def _channel_of(schema: str) -> str:
-    """Return the name of the notification channel for a schema's logs, within the server's length limit for names."""
     if len(schema) <= 50:
         return f"ziggurat_{schema}"
     return f"ziggurat_{schema[:32]}_{blake2b(schema.encode(), digest_size=8).hexdigest()}"
@@ -276,7 +275,6 @@ class PostgresStore:
         return claims
 
     def _lost_to(self, agent: str) -> tuple[list[str], list[int]]:
-        """Return the owners of leases that are gone, and the logs of this store, whose leases are renewed."""
         holders = [owner for (owner,) in self._writing.fetch(sql.HOLDERS, agent)]
         lost = [owner for owner in holders if owner != self.owner and is_gone(owner)]
         return lost, [number for number, _ in self._held.values()]

@@ -57,7 +57,6 @@ class PostgresListener:
         self.signals: int = 0  # how often something may have become due
 
     async def ready(self) -> bool:
-        """Start listening, unless it is running; return whether it is possible."""
         with self._lock:
             if self._closed:
                 return False
@@ -69,7 +68,6 @@ class PostgresListener:
         return await asyncio.shield(asyncio.wrap_future(started))  # cancelling one caller must not stop it for others
 
     def knows(self, number: int) -> bool:
-        """Return whether a log is tracked, so that no notification since `follow` was missed."""
         return number in self._counts
 
     def follow(self, number: int, count: int) -> None:
@@ -83,7 +81,6 @@ class PostgresListener:
         await self._wait(number, seconds, lambda: self._counts.get(number, count + 1) > count)
 
     async def signalled(self, after: int, seconds: float) -> int:
-        """Return the number of signals that something may be due, when there are more than `after` or time is over."""
         await self._wait(_DUE, seconds, lambda: self.signals > after)
         return self.signals
 
@@ -104,7 +101,6 @@ class PostgresListener:
                     self._waiting.pop(number, None)
 
     async def join(self, channel: Channel, receive: Receive) -> None:
-        """Listen to a channel also, as long as this connection lasts, and on those that follow it."""
         with self._lock:
             self._joined.setdefault(channel, []).append(receive)
         if await self.ready():
@@ -132,7 +128,6 @@ class PostgresListener:
             logger.debug("%s: %s", self._channel, waiting.exception())
 
     async def _attend(self, channel: Channel) -> None:
-        """Make the connection listen to a channel if anybody has joined it, and not otherwise."""
         connection = self._connection
         assert connection is not None
         async with self._attending:
@@ -223,8 +218,6 @@ Read = Callable[..., Awaitable[Sequence[Any]]]
 
 
 class PostgresLive:
-    """Pass live messages as notifications, which the server does not keep."""
-
     def __init__(self, schema: str, listener: PostgresListener, read: Read, connection: PostgresConnection) -> None:
         self._schema = schema
         self._listener = listener

@@ -240,7 +240,7 @@ class Append(Struct, frozen=True):
 async def write(
     connection: Connection, appends: Sequence[Append], now: float | None, lease: float, channel: str, again: bool
 ) -> set[int]:
-    """Write rows of several logs where the leases allow it; return the numbers of the logs that were written."""
+    """Write rows where the leases allow it; return the numbers of the logs that were written."""
     rows = [(append.id, row) for append in appends for row in append.rows]
     blobs = [(append.id, digest, data) for append in appends for digest, data in append.blobs.items()]
     values: list[object] = [

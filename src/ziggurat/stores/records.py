@@ -38,7 +38,6 @@ async def unfinished_runs(store: Store, session: str) -> list[str]:
 
 
 async def _beginning(store: Store, opened: _Opened, terms: RunConditions) -> Transcript | None:
-    """Return the messages with which a run began, as its session has them; None if it has others."""
     log, begun = session_log(terms.session), Transcript.of()
     with suppress(JournalCorrupt):  # what came later
         begun = (await state_of(store, log)).beginning(terms.limit, opened.run_id)
@@ -82,7 +81,6 @@ async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEn
 
 
 async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
-    """Return one entry of a run, without the messages that earlier ones have; None if there is none."""
     for line in await lines_of(store, log, await store.read(log, max(0, number - 1), 1)):
         return read_entry(line)
     return None

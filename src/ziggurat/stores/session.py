@@ -53,7 +53,6 @@ class _LocalWriters:
             return True
 
     async def wait(self, log: str, seconds: float, clock: Clock) -> bool:
-        """Wait for the turn; return whether it came within some seconds."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             if log not in self._queues:
@@ -398,7 +397,6 @@ class SessionLease:
             self._leave()
 
     async def leave(self) -> None:
-        """Release the lease; does nothing if it is released or lost already."""
         if self._held:
             try:
                 await self.session.store.release(self.session._log, self.epoch)

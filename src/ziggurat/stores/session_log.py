@@ -82,7 +82,6 @@ _decoder: "msgspec.json.Decoder[SessionEntry]" = codec.decoder(SessionEntry)
 
 
 def read_session_entry(data: bytes) -> SessionEntry | None:
-    """Return the entry in a row; None if it cannot be read."""
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -169,7 +168,6 @@ class SessionState:
             self.waiting[entry.run] = entry.waiting
 
     def _remove(self, replaced: Sequence[_Value]) -> None:
-        """Remove values of one run, which usually are the newest."""
         if any(each.covered for each in replaced):
             self._uncover()
         start = len(self._values) - len(replaced)
@@ -225,7 +223,6 @@ class SessionState:
         return _messages(each.value for each in self._values)
 
     def current(self) -> list[Message]:
-        """Return the conversation with which the next run begins: the short form of what was shortened."""
         if self._current is None:
             self._current = [*(self._base or ()), *_messages(each.value for each in self._values if not each.covered)]
         return self._current
@@ -256,7 +253,6 @@ def _index(value: _Value) -> int:
 
 
 def _messages(values: Iterable[Message | RunItem]) -> list[Message]:
-    """Return values as messages; consecutive items are converted together."""
     messages: list[Message] = []
     items: list[RunItem] = []
     for value in values:
@@ -271,7 +267,6 @@ def _messages(values: Iterable[Message | RunItem]) -> list[Message]:
 
 
 def _items_of(value: _Value) -> list[RunItem]:
-    """Return a value of a session as items: a message has at least one."""
     if not isinstance(value.value, Message):
         return [value.value]
     when = datetime.fromtimestamp(value.at, UTC)

@@ -181,7 +181,6 @@ class SqliteStore:
     # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        """Run writing jobs in one transaction; if it fails, all of them fail."""
         self._written.clear()
         failed = write_batch(self._database, jobs, _OF_ONE)
         if isinstance(failed, StoreError):
@@ -306,7 +305,6 @@ class SqliteStore:
         self._database.execute(statement, (self._touched.pop(log, 0.0), log, epoch, self.owner))
 
     def _remove(self, logs: Sequence[str], ids: Sequence[int]) -> None:
-        """Remove logs, of which the database may have lost some."""
         try:
             self._marks.remove(logs)  # before the commit: a log without a mark is not missed
         except OSError as error:

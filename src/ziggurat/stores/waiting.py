@@ -29,11 +29,7 @@ ReadInbox = Callable[[str], Awaitable[Sequence[InboxItem]]]  # returns the items
 
 
 class PendingRuns(dict[str, tuple[PendingItem, ...]]):
-    """What waits for people, by the id of its run, the oldest run first.
-
-    Attributes:
-        next: What to give as ``after=`` for the runs that follow; None if these are the last.
-    """
+    """What waits for people, by the id of its run, the oldest first; `next` is ``after=`` of the next page."""
 
     next: str | None = None
 

@@ -135,11 +135,7 @@ class Compaction(Middleware):
             raise ConfigurationError("Compaction(keep=..., reduce=...) take a selector and at least one reducer")
 
     async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
-        """Return how to shorten the conversation, or None if it is not due.
-
-        Raises:
-            ContextOverflow: the conversation is too long for the model, and cannot be made shorter.
-        """
+        """Return how to shorten the conversation, or None; raise ContextOverflow if that is needed and impossible."""
         if self.window is not None:
             request = replace(request, window=self.window)
         if request.overflow is None:
@@ -244,7 +240,6 @@ def _repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
 
 
 def _answer_calls(block: list[Message]) -> list[Message]:
-    """Return a unit with each call answered once, in order, and then the messages that stood between."""
     results = {result.id: result for message in reversed(block[1:]) for result in message.tool_results}
     text = "no result of this call is known"
     answers = [

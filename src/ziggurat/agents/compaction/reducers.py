@@ -80,7 +80,7 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
             raise ConfigurationError("Recent() keeps nothing: give messages=..., turns=... or tokens=...")
 
     def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
-        """Return the ranges to shorten: at each `level` half as much is kept, but at least `minimum` units."""
+        """Return the ranges to shorten; each `level` keeps half as much, and at least `minimum` units at the end."""
         blocks = units(messages)
         count = max(self._kept(messages, blocks) >> level, minimum)
         cut = len(blocks) - count
@@ -210,7 +210,6 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
     heading: str = "[Summary of {count} earlier messages]"
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the summary as one message."""
         if self.budget is not None:
             ctx = budgeted(ctx, self.budget)
         model = self.model or excerpt.model

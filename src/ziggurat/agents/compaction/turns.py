@@ -113,15 +113,7 @@ class Segment(Struct, frozen=True):
 
 
 class Shortened(Struct, frozen=True):
-    """The result of shortening a conversation.
-
-    Attributes:
-        messages: The remaining messages, in the original order.
-        kept: The indices of the turns that were kept, from 0.
-        segments: The removed turns that have a note; those with a note that would not be shorter stay as they are.
-        dropped: How many turns and segments were removed without a note, because there was no room for them.
-        saved: How many tokens shorter the conversation is.
-    """
+    """The result of shortening: the messages and the indices of turns that stay, and the notes in place of others."""
 
     messages: tuple[Message, ...]
     kept: tuple[int, ...]

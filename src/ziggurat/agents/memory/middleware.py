@@ -137,7 +137,6 @@ class Remembering(Middleware):
         return None
 
     async def _recall(self, query: str, ctx: Context) -> list[Recalled] | None:
-        """Return the memories about a query; None if it asks for nothing, or if they cannot be read."""
         if is_polite(query) or not query_words(query):  # every memory is as near as any other
             return None
         try:

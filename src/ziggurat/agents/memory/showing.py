@@ -111,11 +111,7 @@ def _line(recalled: Recalled, bounds: Bounds) -> str:
 
 
 class WorkingValues(Middleware):
-    """Adds the values of a working memory to the prompt: ``Agent("demo", middleware=[WorkingValues(memory.working)])``.
-
-    They are recorded with the request, so a run that is resumed or replayed has the same ones. Put it after
-    `Remembering`, if both are used.
-    """
+    """Adds the values of a working memory before the last message; they are recorded with the request."""
 
     @checked
     def __init__(self, working: WorkingMemory) -> None:

@@ -182,7 +182,6 @@ async def _index_sizes(connection: Connection, vectors: Sequence[bytes], known: 
 
 
 def _select_chosen(query: stores.Query, most: int) -> tuple[str, list[object]]:
-    """Return the statement that selects the memories in use that pass a query's filters, and its values."""
     # It jumps over the kinds that are left out, since there may be many memories of them.
     values: list[object] = [query.owner, most]
     condition = "NOT archived AND ($1::text IS NULL OR owner = $1)"
