@@ -21,8 +21,7 @@ except ImportError:  # not a POSIX system
 
 SUPPORTED = fcntl is not None  # whether this system has locks of files
 
-_COMPANION = "-ziggurat"
-"""The end of the name of the one file beside a database: who has its lock, then the marks of its logs."""
+_COMPANION = "-ziggurat"  # of the file beside a database: who has its lock, then the marks of its logs
 
 _SIGNATURE = 512  # the bytes at the beginning of a lock file that say who has the lock
 
@@ -92,8 +91,7 @@ class LockFile:
         os.close(self._at)
 
 
-_SLOT = 64
-"""The bytes of a mark. Slots are aligned, so none crosses a sector of a disk or a page of the system's cache."""
+_SLOT = 64  # bytes of a mark; aligned, so that none crosses a sector or a page
 
 _BUCKET = 4 * _SLOT
 _FIRST = 64

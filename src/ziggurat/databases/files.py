@@ -13,11 +13,9 @@ from ziggurat.core.event import warn_once
 
 _MODE, _FOLDER_MODE = 0o600, 0o700
 _PAGE = 4096
-_creating = threading.Lock()
-"""Held until a new file is closed again, so that no other connection in this process has locked it by then."""
+_creating = threading.Lock()  # held until a new file is closed again: no other connection here has locked it by then
 
-_NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""Without it, opening a pipe that nobody reads waits for ever."""
+_NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # a pipe that nobody reads
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _IRREGULAR = (errno.ENXIO, errno.ELOOP, errno.EISDIR, errno.ENODEV)

@@ -105,8 +105,7 @@ _DAMAGED = ("XX001", "XX002")
 _PASSING = ("08", "25006", "25P03", "40", "53300", _NOT_AVAILABLE, "57")
 """Prefixes of SQLSTATE codes of transient errors: lost connections, a read-only server, a session that was stopped in
 a transaction, deadlocks, too many clients, a lock that was not granted, a server starting or stopping."""
-_CUT_OFF = ("InterfaceError", "InternalClientError")
-"""Exceptions of the driver for a connection that ends in the middle of an operation."""
+_CUT_OFF = ("InterfaceError", "InternalClientError")  # of the driver, in the middle of an operation
 _IDLE = 120.0  # seconds without use after which a connection is reopened: a firewall may have dropped it
 
 

@@ -67,8 +67,7 @@ def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) ->
     return patch is None or version[2] < patch
 
 
-_JOURNAL = bytes.fromhex("d9d505f920a163d7")
-"""What a rollback journal of SQLite begins with; without it, SQLite rolls nothing back, but removes the file."""
+_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # a rollback journal begins so; SQLite removes any other
 
 _COMPANIONS = ("", "-wal", "-shm", "-journal")
 
@@ -127,8 +126,7 @@ def _migrate(connection: sqlite3.Connection, where: str) -> None:
 
 T = TypeVar("T")
 
-_TEXT = partial(str, encoding="utf-8", errors="replace")
-"""Reads text; in a damaged row it is replaced, so that the row hides no other."""
+_TEXT = partial(str, encoding="utf-8", errors="replace")  # a damaged row hides no other
 
 _UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR")  # errors that do not say what is wrong with the disk
 

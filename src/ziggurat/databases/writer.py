@@ -51,8 +51,7 @@ _Place = tuple[str, int]  # a file and a line of code
 
 _PATIENCE = 10.0  # seconds that the end of the process waits for a store that was not closed
 
-_under_way: dict[asyncio.AbstractEventLoop, int] = {}
-"""For each event loop, the number of jobs that are not reported; accessed in that loop only."""
+_under_way: dict[asyncio.AbstractEventLoop, int] = {}  # jobs that are not reported; accessed in that loop only
 
 
 def is_busy(loop: asyncio.AbstractEventLoop) -> bool:

@@ -26,8 +26,7 @@ COMPRESSED = "compressed"  # the tag of memories that stand for compressed ones
 
 _TOPICS = 8  # how many words a note has of the compressed memories
 
-_WINDOW = 2000
-"""How many memories are compared with each other at once; more are processed in windows, the oldest first."""
+_WINDOW = 2000  # memories that are compared with each other at once, the oldest first
 
 
 class ConsolidationPolicy(MergePolicy, frozen=True, kw_only=True):

@@ -21,8 +21,7 @@ from ziggurat.messages.usage import Usage
 
 P = TypeVar("P", bound="MergePolicy")
 
-_WORK = "consolidation"
-"""The name of the lease of all work that merges memories, so that two such never work on one owner at once."""
+_WORK = "consolidation"  # the lease of all work that merges memories, so that two such never work on one owner
 
 _PROMPT = """\
 You are given memories of one matter, the oldest first. Write down in one short paragraph what is worth keeping of \

@@ -44,11 +44,9 @@ COUNTED = 2000  # memories are counted up to this number: beyond it, a word is c
 
 _WORDS = 3.0  # how much words count beside meaning
 
-_UNKNOWN = 0.2
-"""The similarity of a memory that has no vector to compare: between that of related and of unrelated texts."""
+_UNKNOWN = 0.2  # the similarity of a memory without a vector: between related and unrelated texts
 
-_SATURATION, _LENGTH, _USUAL = 0.5, 0.3, 16.0
-"""The constants k and b of BM25, and the length of a usual memory in words, in place of an average."""
+_SATURATION, _LENGTH, _USUAL = 0.5, 0.3, 16.0  # k and b of BM25, and the usual words of a memory
 
 _POOL, _FACTOR, _WIDER, _ENTRIES = 200, 4, 8, 5
 
@@ -239,8 +237,7 @@ _PIECE = 600  # characters of a query that are searched at once: about as many a
 
 _PIECES = 32  # how many pieces of a query are searched; of a longer query these are the first and the last ones
 
-_NEAR_BEST = 0.5
-"""The share of the best memory's relevance above which another memory may come before it for another reason."""
+_NEAR_BEST = 0.5  # the share of the best relevance above which another memory may come first
 
 _MOST = 2000  # how many hits are looked through for different texts
 

@@ -19,11 +19,9 @@ _Weigh = Callable[[Sequence[str]], Any]  # returns a unit vector for each text, 
 _WORD = re.compile(r"[^\W_]{3,}")
 _SAME = 1.0 - 1e-6
 
-_FIRSTS = 16
-"""With how many memories of the same words but another meaning a memory is compared, so that time stays linear."""
+_FIRSTS = 16  # memories of the same words and another meaning to compare with, so that time stays linear
 
-_FILLING = frozenset({"actually", "also", "currently", "please", "really"})
-"""Words that do not change the meaning of a sentence, unless it is a negation."""
+_FILLING = frozenset({"actually", "also", "currently", "please", "really"})  # they say nothing, unless there is a negation
 
 _NOT = frozenset({"not", "no", "never", "none", "without", "cannot", "nobody", "nothing"})
 

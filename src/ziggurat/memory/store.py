@@ -15,8 +15,7 @@ from ziggurat.databases import address
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.messages.model import unpack
 
-_LONGEST = LONGEST + 100
-"""The longest memory id that every store accepts, in characters; an id may contain an owner and more."""
+_LONGEST = LONGEST + 100  # characters of an id, which may contain an owner and more
 
 
 LEASE_KIND = "lease"  # the kind of a lease record; it is always archived, so no recall finds it

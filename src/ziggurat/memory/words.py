@@ -51,10 +51,8 @@ KEY_TAG = "key:"  # the beginning of the tags that stand for the keys of facts
 
 _CONTEXT_WEIGHT = 0.5
 _LONGEST = 64  # the characters of a word that count; an index of PostgreSQL holds no entries of some thousand bytes
-SLICE = 1000
-"""Characters that are normalized at once, since the time for marks in a row grows with the square of their number."""
-_MACHINERY = frozenset({"compressed", "consolidated"})
-"""Tags that the runtime writes; like the tags of keys they are not searched."""
+SLICE = 1000  # characters normalized at once: the time for marks in a row grows with the square
+_MACHINERY = frozenset({"compressed", "consolidated"})  # tags of the runtime, which are not searched
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"

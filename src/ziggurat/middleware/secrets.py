@@ -228,8 +228,7 @@ class StreamMask:
 
 _DEEPEST = 200
 _NONE: tuple[list[Message], list[Message]] = ([], [])
-_KNOWN, _ALIKE = 64, 8
-"""For how many first messages the masked messages are known, and of how many conversations that begin with them."""
+_KNOWN, _ALIKE = 64, 8  # beginnings that are known masked, and conversations of each
 
 _LONGEST_CHAIN = 50
 _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
@@ -238,8 +237,7 @@ _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
 _WITH_FOREIGN_ID = (ToolCall, ToolResult, ToolCallDelta, Thinking, ThinkingDelta, File, ModelResponse)
 """Structs whose `id` comes from a model or its provider, and may hold anything."""
 
-_FIGURES = frozenset({int, float, bool, type(None)})
-"""Types of struct fields that are not masked; numbers in data of users are."""
+_FIGURES = frozenset({int, float, bool, type(None)})  # not masked in structs; numbers in data of users are
 
 _INNER = ("strerror", "filename", "filename2", "object", "reason", "msg", "text", "name", "path", "value", "code")
 """Attributes that errors of the standard library have besides their arguments."""

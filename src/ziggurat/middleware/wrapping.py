@@ -18,8 +18,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 Check = Callable[[Any, Context], str | Awaitable[str | None] | None]
 """Returns what is wrong with an answer, written for the model, or None."""
 
-Guarded = Literal["own", "all"]
-"""The agents that have the guardrail among their own middleware, or also all agents below."""
+Guarded = Literal["own", "all"]  # its own agents, or also those below
 
 
 class OutputGuardrail(Middleware):

@@ -27,8 +27,7 @@ _PLAIN = frozenset(ascii_lowercase + digits + "-_")
 _LONGEST = 180
 _BLOCK = 1 << 16
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading JSON from a damaged file may raise."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # raised for damaged JSON
 
 
 class LogLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -23,8 +23,7 @@ if SUPPORTED:
 
 _POLL = 0.02  # seconds between a reader's looks at the file
 
-_LARGEST = 1 << 20
-"""Bytes after which the sender begins a new file, so that neither the disk nor a slow reader's memory fills."""
+_LARGEST = 1 << 20  # bytes of a file, and so of a disk, before the sender begins a new one
 
 _MOST = 4 << 20
 

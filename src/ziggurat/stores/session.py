@@ -30,8 +30,7 @@ from ziggurat.stores.session_log import (
     take_rows,
 )
 
-Conflict = Literal["queue", "reject", "branch"]
-"""What a run does while another writes its session: wait, raise an error, or continue in a copy."""
+Conflict = Literal["queue", "reject", "branch"]  # wait, raise, or go on in a copy
 
 _KNOWN = 64
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease that another process holds

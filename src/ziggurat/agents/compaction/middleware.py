@@ -22,8 +22,7 @@ _AIM = 0.6  # the fraction of the limit to shorten to, so that the next step is 
 
 _WORTH = 0.1  # the fraction of a conversation that must be reducible for compaction to be worthwhile
 
-Orphans = Literal["answer", "drop", "keep", "refuse"]
-"""Answer each call with a note, drop its message with all results, keep everything, or refuse to compact."""
+Orphans = Literal["answer", "drop", "keep", "refuse"]  # each is answered, dropped, kept, or refused
 
 
 Selector = Callable[..., list[Span]]
