@@ -75,12 +75,10 @@ def fallback(
         model = fallback(openai("gpt-5-mini"), anthropic("claude-haiku-4-5"))
 
     Each alternative is a separate call, at ``alt-1``, ``alt-2`` and so on. Failures are recorded, so on resume the
-    same alternative answers. Listeners discard the output of a failed one (`Dropped`). If one fails below which a tool
-    that acts once only was run, no other is called: it would do the same again.
+    same alternative answers. If one fails below which a tool that acts once only was run, no other is called.
 
     Args:
-        first: Called first.
-        others: Called in turn; at least one.
+        first, others: Called in turn.
         when: Returns whether an error is worth another service; by default transient errors and failed calls, but not
             refusals, and not mistakes in the request or the program.
 
@@ -206,21 +204,18 @@ def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
 def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeconds) -> Service[Q, R]:
     """Call a service, and the next one as well if it has not answered after `delay` seconds, or fails.
 
-    The first answer wins. The others are cancelled and awaited, their usage is counted if known, and listeners get
-    an event to discard their output::
+    The first answer wins; the others are cancelled, and their usage is counted if known::
 
         model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same model twice
         model = hedge(openai("gpt-5-mini"), local("coder"), delay=2.0)
 
-    Only for calls without side effects, such as model calls or tools with ``effect="none"``: two calls may run at the
-    same time (for an agent, with all its tools). A flow may have any, and is refused. Do not use it when the service is
-    slow because it is overloaded. Each alternative is a separate call, at ``alt-1``, ``alt-2`` and so on; resume does
-    not repeat a decided race. A model for which no budget is left is not called; those that were called may still
-    answer.
+    Only for calls without side effects, such as model calls or tools with ``effect="none"``: two may run at the same
+    time. Do not use it when the service is slow because it is overloaded. Each alternative is a separate call, at
+    ``alt-1``, ``alt-2`` and so on; resume does not repeat a decided race. A model for which no budget is left is not
+    called.
 
     Args:
-        service: Called first.
-        others: Called in turn, each `delay` seconds after the one before; `service` again if none is given.
+        service, others: Called in turn, each `delay` seconds after the one before; `service` twice without others.
         delay: Seconds; the 95th percentile of the latency is a good start.
 
     Raises:

@@ -60,7 +60,7 @@ class Gate:
 async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: Annotated[Gate, SHARED]) -> R:
     """Refuse a call at once when too many are in progress, and warn before that; no call waits.
 
-    Callers should slow down or use another service. Make it the outermost layer, so that a refused call costs nothing::
+    Make it the outermost layer, so that a refused call costs nothing::
 
         stack(agent, backpressure(gate=Gate(100, soft=80)))
 
@@ -118,8 +118,8 @@ async def rate_limit(
         measure: Returns the real weight from the response or the error; None keeps the estimate.
 
     Raises:
-        LimitExceeded: no turn comes in time; it is transient and says in `retry_after` when one would. Or the request
-            is heavier than a whole period allows: then it is not transient. Nothing was called.
+        LimitExceeded: no turn comes in time; it is transient and has `retry_after`, unless the request is heavier than
+            a whole period allows. Nothing was called.
     """
     if ctx.replayed:
         return await inner(request, ctx)

@@ -135,22 +135,18 @@ async def cache(
 ) -> R:
     """Answer an equal request from a cache.
 
-    Failures are never cached, nor are answers that are not whole: replies that were cut or refused, error results of
-    tools, and runs that did not complete, such as those that wait for a decision.
-
     ::
 
         stack(model, cache(store=CacheStore(1_000), seconds=3_600))
 
-    A cached answer costs nothing: its usage is empty. `CACHE_POLICY` in the scope overrides this for a run
-    (``agent.run(..., deps={CACHE_POLICY: "refresh"})``) or for one call. Equal requests at the same time are all sent;
-    put `dedupe` inside to send one. Do not put it around anything with side effects.
+    Failures are never cached, nor are replies that were cut or refused, error results of tools, and runs that did not
+    complete. A cached answer has no usage. `CACHE_POLICY` overrides this for a run or a call. Equal requests at the
+    same time are all sent; put `dedupe` inside to send one. Do not put it around anything with side effects.
 
     Args:
         store: The store of answers; may be shared.
-        key: Returns the key of a request. By default the service's name, so that services may share a store, and a
-            SHA-256 of the whole request with sorted keys; for a model request that includes the conversation,
-            instructions, tools, settings and schema.
+        key: Returns the key of a request; by default the service's name and a SHA-256 of the whole request, for a model
+            with conversation, instructions, tools, settings and schema.
         seconds: How long an answer is valid; None for as long as the store keeps it.
 
     Raises:
@@ -240,15 +236,13 @@ async def dedupe(
 ) -> R:
     """Make one call for all equal requests that arrive while it is in progress.
 
-    A new request is sent; a request equal to one in progress waits for that answer, at no cost. Inside of a `cache`,
-    one equal to a recently answered request gets that answer, too::
+    Inside of a `cache`, one equal to a recently answered request gets that answer, too::
 
         stack(search, cache(store=CacheStore(), seconds=30), dedupe(store=DedupeStore()))
 
-    A waiting caller may be cancelled; the call continues for the others. If the caller that makes the call is
-    cancelled, reaches its own deadline, is suspended or gets an answer that `cache` would not store, one of those
-    waiting makes it instead. A failure is raised for all that wait. A call that would wait for itself, directly or over
-    others, is made instead, and each event loop makes its own calls.
+    If the caller that makes the call is cancelled, reaches its own deadline, is suspended or gets an answer that
+    `cache` would not store, one of those waiting makes it instead. A failure is raised for all that wait. A call that
+    would wait for itself, directly or over others, is made instead, and each event loop makes its own calls.
 
     Args:
         store: The calls in progress; share one between all layers that may share calls.

@@ -161,10 +161,9 @@ class CircuitBreaker:
         model = stack(model, retry(), circuit_breaker(breaker=breaker))
 
     Closed: all calls pass and are counted. Open: all are refused for `open_seconds`. Half open: `permits` trial calls
-    may pass; if all of them succeed it closes, if one fails it opens again. A trial that was cancelled, or ended with
-    an error that does not count, gives its permit back. A trial that has not ended after `open_seconds` loses its
-    permit to the next call; if it ends after all while the circuit is still half open, its outcome counts. Calls below
-    a trial are parts of it. Calls that began before a change of state do not count after it.
+    may pass; if all of them succeed it closes, if one fails it opens again. A trial that ends without counting gives
+    its permit back; one that has not ended after `open_seconds` loses it to the next call. Calls below a trial are
+    parts of it. Calls that began before a change of state do not count after it.
 
     Args:
         consecutive: Open after this number of failures in a row; 5 if no rate is given.
@@ -244,13 +243,11 @@ async def circuit_breaker(
 
         stack(model, retry(attempts=3), circuit_breaker(breaker=CircuitBreaker()), timeout(seconds=30))
 
-    Errors of the service are raised unchanged. `CircuitOpen` is transient and says in `retry_after` when to try again.
-
     Args:
         breaker: The breaker; share one between all layers that call the same service.
 
     Raises:
-        CircuitOpen: the call was refused, and nothing was called.
+        CircuitOpen: nothing was called; it is transient and says in `retry_after` when to try again.
     """
     if ctx.replayed:
         return await inner(request, ctx)

@@ -82,9 +82,9 @@ def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
 
         sum_up = pipeline(numbers, total)      # from str to int
 
-    The first error ends it and is raised unchanged, with a note that names the stage. Each stage is a separate call,
-    at ``stage-1``, ``stage-2`` and so on; recorded stages are not run again on resume. Recorded answers are read as the
-    type with which the function is annotated. The type checker follows up to four stages; for more, nest pipelines.
+    The first error ends it, with a note that names the stage. Each stage is a separate call, at ``stage-1``,
+    ``stage-2`` and so on, and not run again on resume; recorded answers are read as the annotated type. The type
+    checker follows up to four stages; for more, nest pipelines.
     """
     if len(stages) < 2:
         raise ConfigurationError("pipeline() needs at least two stages; with one, use it as it is")
@@ -142,8 +142,7 @@ def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
 
         model = steer(by_length, short=openai("gpt-5-mini"), long=anthropic("claude-sonnet-4-5"))
 
-    The pick is a separate call, at ``pick``; the service's call is at the name of its route. The pick is recorded,
-    so a resumed run takes the same route without calling `pick` again.
+    The pick is recorded, at ``pick``, so a resumed run takes the same route; the call is at the name of its route.
 
     Args:
         pick: Called with the request and a context; returns the name of a route, sync or async.
@@ -174,17 +173,13 @@ async def tap(
 ) -> R:
     """Pass requests, responses and errors to your functions, sync or async; the call is not affected.
 
-    Their return values are ignored. Their exceptions are logged and otherwise ignored, so the answer or the error of
-    the call is never lost::
+    What they return is ignored, and what they raise is logged::
 
         stack(model, tap(on_response=lambda response, ctx: print(ctx.path, response.usage)))
 
-    Cancellation and suspension are not errors and are not shown.
-
     Args:
-        on_request: Called with the request and the context before the call.
-        on_response: Called with the response and the context after it.
-        on_error: Called with the error and the context when it fails.
+        on_request, on_response: Called with the request or the response, and the context.
+        on_error: Called with the error and the context when the call fails; not when it is cancelled or suspended.
     """
     if on_request is not None:
         await _show(on_request, request, ctx)

@@ -119,8 +119,7 @@ class RateLimiter:
     """A number of requests, and a total weight, in any period of `seconds` (a sliding window).
 
     The weight of a call is any other limited amount, such as tokens: an estimate is taken before the call, and
-    corrected by the actual weight after it. An overestimate is given back at once; what was missing counts from then
-    on.
+    corrected after it; what was missing counts from then on.
 
     Make one and pass it to all layers that share the allowance, in any thread or event loop::
 
@@ -136,8 +135,7 @@ class RateLimiter:
         max_wait: The longest wait for a turn, in seconds; a call that would wait longer is refused at once.
         queue: The number of calls that may wait; further ones are refused at once.
         name: Its name in the backend.
-        backend: The store of the window that processes share, such as `fleet.RedisBackend`; by default each process has
-            a window of its own.
+        backend: The window that processes share, such as `fleet.RedisBackend`; by default each has its own.
     """
 
     @checked

@@ -24,10 +24,7 @@ class RetryBudget:
     """Bounds the retries of many calls together, so that retries do not multiply the load in an outage.
 
     Every call deposits `ratio` of a retry, every retry withdraws one, and both are forgotten after `seconds`. Make one
-    and pass it to the retries that call the same service::
-
-        budget = RetryBudget()
-        stack(model, retry(budget=budget))
+    and pass it to the retries that call the same service, as in ``retry(budget=budget)``.
 
     Args:
         ratio: Retries allowed per call: 0.2 keeps the load at 1.2 times the calls when everything fails.
@@ -115,13 +112,11 @@ async def retry(
         attempts: The number of tries, the first included.
         base: The longest delay before the second try, in seconds; it doubles with each further try.
         cap: The longest delay before any try, in seconds.
-        jitter: `"full"` draws the delay uniformly from 0 to the longest, so that many callers do not return at once;
-            `"none"` takes the longest.
+        jitter: `"full"` draws the delay uniformly from 0 to the longest; `"none"` takes the longest.
         budget: Bounds the retries of all calls that share it.
         when: Returns whether an error is worth another try; by default transient ones.
         after_delta: Retry even if parts of the reply were already emitted; listeners get an event to discard them.
-        max_retry_after: The longest `retry_after` of an error that is waited for, in seconds; if it asks for more, the
-            error is raised at once.
+        max_retry_after: The longest `retry_after` of an error that is waited for, in seconds; with more it is raised.
 
     The error is raised at once if the delay would pass the deadline. All tries are one call, with one path.
     """

@@ -21,7 +21,7 @@ _SAME = 1.0 - 1e-6
 
 _FIRSTS = 16  # memories of the same words and another meaning to compare with, so that time stays linear
 
-_FILLING = frozenset({"actually", "also", "currently", "please", "really"})  # they say nothing, unless there is a negation
+_FILLING = frozenset({"actually", "also", "currently", "please", "really"})  # they say nothing without a negation
 
 _NOT = frozenset({"not", "no", "never", "none", "without", "cannot", "nobody", "nothing"})
 

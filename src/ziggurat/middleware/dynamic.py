@@ -117,13 +117,11 @@ def _with_tools(request: ModelRequest, names: set[str]) -> ModelRequest | None:
 class Trim(Middleware):
     """Sends models the last messages, the first and the last, or as many as fit into a number of tokens.
 
-    System messages are always sent, in front; instructions are not changed. A call and its results stay together, and
-    the conversation begins with a user's message, so a few messages fewer than allowed may be sent. What the user asked
-    last, and the last message with the call that it answers, are always sent.
+    System messages are always sent, in front, and so are what the user asked last and the last message with the call
+    that it answers. A call and its results stay together, and the conversation begins with a user's message.
 
     ::
 
-        Trim(last=20)
         Trim(first=2, last=20)
         Trim(tokens=8_000)
 

@@ -36,17 +36,15 @@ class Redaction(Middleware):
 
         Agent(model, middleware=[Redaction(os.environ["DATABASE_PASSWORD"], emails=True)])
 
-    A tool gets the arguments as the hooks leave them: a secret that a model wrote does not reach it, a secret that a
-    `before_tool` hook adds does. The added secret is not recorded: to repeat such a call after a crash, the hooks must
-    return the same arguments again, else the model gets an error that says the call was interrupted.
+    A secret that a model wrote does not reach a tool; one that a `before_tool` hook adds does. It is not recorded: to
+    repeat such a call after a crash, the hooks must return the same arguments again.
 
     Args:
         literals: The secrets themselves, at least 4 characters long.
         patterns: Regular expressions with bounded matches, such as ``r"\\bACC-[0-9]{6,10}\\b"``.
         keys: Also mask provider keys, bearer tokens, private keys, and passwords in URLs.
         emails: Also mask email addresses.
-        prompts: Also mask the requests to agents. Records never hold a secret, so with False a resumed run continues
-            with the masked prompt.
+        prompts: Also mask the requests to agents; without, a resumed run continues with the masked prompt.
         mask: The replacement for each secret.
 
     Raises:

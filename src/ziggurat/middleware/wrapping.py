@@ -25,8 +25,7 @@ class OutputGuardrail(Middleware):
     """Checks final answers; if one does not pass, the model gets the reason and is called again.
 
     The check gets the answer as the caller of the agent would: text, or a value of the type of its output. An answer
-    that does not fit the type is not checked: the agent itself asks for another, or stops. Refused answers do not enter
-    the conversation, and listeners get an event to discard them. Their usage is counted.
+    that does not fit the type is not checked. Refused answers do not enter the conversation; their usage is counted.
 
     ::
 
@@ -35,8 +34,8 @@ class OutputGuardrail(Middleware):
     Args:
         check: Called with the answer and the context; sync or async.
         retries: The number of times that the model may try again.
-        agents: Whose answers are checked: those of the agents whose own middleware it is (``"own"``), or of all agents
-            below them, too (``"all"``). Where it is given to no agent, but to a context, it checks all.
+        agents: Whose answers are checked: those of the agents whose own middleware it is (``"own"``), or also of all
+            agents below (``"all"``). Given to a context, it checks all.
     """
 
     @checked
@@ -99,10 +98,8 @@ def everywhere(
 ) -> Middleware:
     """Make a middleware of layers that wrap every call of their kind, in every nested agent too.
 
-    The first listed layer gets the request first; a service's own layers are inside these. Objects that layers share
-    (a limiter, a breaker) are shared by all those calls.
-
-    ::
+    The first listed layer gets the request first; a service's own layers are inside these. Limiters and breakers are
+    shared by all those calls. ::
 
         Agent(model, tools=[researcher], middleware=[everywhere(model=[retry(attempts=3)], tool=[timeout(seconds=9)])])
 

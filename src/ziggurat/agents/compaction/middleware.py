@@ -32,7 +32,10 @@ Selector = Callable[..., list[Span]]
 class Trigger(CheckedStruct, frozen=True):
     """A condition on the next model request; ``one | other`` holds if either does, ``&`` if both do.
 
-    `due` returns whether to compact, `limit` the most tokens that the request may have without compaction, or None.
+    Attributes:
+        due: Returns whether to compact.
+        limit: Returns the most tokens the request may have without compaction, if the condition depends on tokens.
+        description: The text of its repr.
     """
 
     due: Callable[[RewriteRequest], bool]
@@ -99,8 +102,8 @@ class Compaction(Middleware):
 
         Agent(model, middleware=[Compaction(at_fraction(0.8), reduce=[Mask(), Summary()])])
 
-    The result has this order: system messages, the replacement of earlier messages, recent messages. `run.messages` is
-    the shortened conversation, `run.history` has all messages.
+    `run.messages` is the shortened conversation: system messages, the replacement of earlier messages, recent messages;
+    `run.history` has all messages.
 
     Args:
         when: When to compact before a model call. A context overflow reported by the model always triggers it too.
@@ -108,8 +111,7 @@ class Compaction(Middleware):
         reduce: Shortens the rest: one reducer, or several that are applied in turn until it is short enough.
         window: The model's context window in tokens, if the model does not state it.
         tries: How often to compact for one request that the model reports as too long.
-        orphans: What to do with calls without a result: ``"answer"`` each with a note, ``"drop"`` them, ``"keep"``
-            them, or ``"refuse"`` to continue.
+        orphans: Calls without a result: ``"answer"`` them with a note, ``"drop"``, ``"keep"``, or ``"refuse"`` them.
     """
 
     @checked

@@ -30,10 +30,7 @@ _Block = tuple[Message, ...]  # the messages of one turn
 
 
 class Turn(Struct, frozen=True):
-    """A part of a conversation that is kept or removed as a whole, with its calls and results as text.
-
-    Its age is in hours if known, otherwise the number of turns after it.
-    """
+    """A part of a conversation that stays or goes as a whole; its age is in hours if known, else in turns after it."""
 
     text: str
     age: float = 0.0
@@ -47,13 +44,7 @@ _Weighted = Annotated[tuple[float, Importance], Meta(title="pair, such as (3, en
 
 @checked
 def keyword_density(*keywords: str) -> Importance:
-    """Score a turn by the keywords in it.
-
-    It is ``min(1, different keywords in the text / words of the text)``; parts of words match too.
-
-    >>> keyword_density("error", "result")(Turn("The result was an error"))
-    0.4
-    """
+    """Score a turn by ``min(1, different keywords in the text / words of the text)``; parts of words match too."""
     terms = sorted({keyword.lower() for keyword in keywords if keyword})
     if not terms:
         raise ConfigurationError("keyword_density() needs keywords, such as keyword_density('error', 'deadline')")
@@ -67,36 +58,20 @@ def keyword_density(*keywords: str) -> Importance:
 
 
 def entity_density(turn: Turn) -> float:
-    """Score a turn by the names in it.
-
-    It is ``min(1, different capitalised phrases / words)``; the first word of the text is ignored.
-
-    >>> entity_density(Turn("We met Ada Lovelace in London today"))
-    0.2857142857142857
-    """
+    """Score a turn by ``min(1, different capitalised phrases / words)``; the first word of the text is ignored."""
     words = len(turn.text.split())
     return min(1.0, len(entities_in(turn.text)) / words) if words else 0.0
 
 
 @checked
 def recency_decay(rate: NonNegativeFloat) -> Importance:
-    """Score recent turns higher: ``exp(-rate * age)``, with the age in hours, or in turns if no times are known.
-
-    >>> round(recency_decay(0.5)(Turn("x", age=2)), 4)
-    0.3679
-    """
+    """Score recent turns higher: ``exp(-rate * age)``, with the age in hours, or in turns if no times are known."""
     return lambda turn: math.exp(-rate * turn.age)
 
 
 @checked
 def weighted_importance(*parts: _Weighted) -> Importance:
-    """Combine scores of turns by weights.
-
-    It is ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
-
-    >>> weighted_importance((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
-    0.25
-    """
+    """Score turns by ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0."""
     total = sum(abs(weight) for weight, _ in parts)
     return lambda turn: sum(abs(weight) * score(turn) for weight, score in parts) / total if total else 0.0
 
@@ -125,9 +100,8 @@ class Shortened(Struct, frozen=True):
 class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
     """Keeps recent and important turns, replaces each range between them with a note, and keeps within a budget.
 
-    A turn is a message with calls and their results, or any other message. A note is always shorter than the turns that
-    it replaces; turns too short for any note stay. Above the budget, the oldest notes are removed first, then the
-    oldest turns, whatever their importance; the last turn stays. ::
+    A turn is a message with calls and their results, or any other message. Turns too short for any note stay. Above the
+    budget, the oldest notes are removed first, then the oldest turns; the last turn stays. ::
 
         Compaction(reduce=TokenBudget(tokens=4096, recent=8, threshold=0.35,
                                       importance=keyword_density("error", "critical", "user", "result")))
@@ -150,7 +124,13 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
     def shorten(
         self, messages: Sequence[Message], *, ages: Sequence[float] | None = None, room: int | None = None
     ) -> Shortened:
-        """Shorten messages, with the results of every call in them; `ages` has the age of each turn, in hours."""
+        """Shorten messages, which must include the results of every call in them.
+
+        Args:
+            messages: The messages.
+            ages: The age of each turn, in hours.
+            room: The largest number of tokens that remain if `tokens` is None.
+        """
         blocks, turns = _turns_in(messages, ages)
         worth = [self.importance(turn) for turn in turns]
         recent = len(turns) - max(self.recent, 1)
@@ -168,8 +148,7 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
 class TurnCount(CheckedStruct, frozen=True, kw_only=True):
     """Above `max_turns`, groups old turns into windows, drops near-duplicates, then restores important turns.
 
-    A turn is a message with calls and their results, or any other message. Of near-duplicates of the same role, the
-    more important is kept, or the later if they are equal. Important turns keep their place. ::
+    Of near-duplicates of the same role, the more important is kept, or the later if they are equal. ::
 
         Compaction(reduce=TurnCount(max_turns=50, recent=10, important=lambda turn: "order" in turn.text))
 
