@@ -32,10 +32,7 @@ Selector = Callable[..., list[Span]]
 class Trigger(CheckedStruct, frozen=True):
     """A condition on the next model request; ``one | other`` holds if either does, ``&`` if both do.
 
-    Attributes:
-        due: Returns whether to compact.
-        limit: Returns the most tokens the request may have without compaction, if the condition depends on tokens.
-        description: The text of its repr.
+    `due` returns whether to compact, `limit` the most tokens that the request may have without compaction, or None.
     """
 
     due: Callable[[RewriteRequest], bool]

@@ -124,13 +124,7 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
     def shorten(
         self, messages: Sequence[Message], *, ages: Sequence[float] | None = None, room: int | None = None
     ) -> Shortened:
-        """Shorten messages, which must include the results of every call in them.
-
-        Args:
-            messages: The messages.
-            ages: The age of each turn, in hours.
-            room: The largest number of tokens that remain if `tokens` is None.
-        """
+        """Shorten messages, with the results of every call in them; `ages` has the age of each turn, in hours."""
         blocks, turns = _turns_in(messages, ages)
         worth = [self.importance(turn) for turn in turns]
         recent = len(turns) - max(self.recent, 1)
