@@ -19,7 +19,6 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolResult
 from ziggurat.messages.model import ModelRequest, ToolSpec
-from ziggurat.models.brackets import Brackets
 from ziggurat.models.local.engine import ChatTemplate, Thinking
 from ziggurat.models.local.spans import Statements
 
@@ -207,12 +206,7 @@ class _Call(msgspec.Struct):
 
 
 class ReplyReader:
-    """Reads a reply while it is generated: returns its thought, calls and text as deltas.
-
-    Calls whose fingerprints are `answered` are counted in `repeated` and left out; `revise` returns a call as it is
-    passed on. An array that is the `choice` means that the model chooses to answer. `complete` says whether no array
-    of calls is open.
-    """
+    """Reads a reply while it is generated: its thought and text as they come, its calls at its end."""
 
     def __init__(
         self,
@@ -224,104 +218,79 @@ class ReplyReader:
         revise: Callable[[ToolCall], ToolCall] | None = None,
         thinking: bool = False,
     ) -> None:
-        self._revise = revise
-        self._choice = choice
+        self._revise = revise  # returns a call as it is passed on
+        self._choice = choice  # with which the model chooses to answer
         self._calls = calls
         self._first = first
-        self._answered = answered
-        self._state: Literal["thought", "start", "calls", "text"] = "thought" if thinking else "start"
+        self._answered = answered  # the fingerprints of calls that are left out
+        self._state: Literal["start", "thought", "reply", "calls", "text"] = "thought" if thinking else "start"
         self._rest = ""
-        self._element: list[str] = []
-        self._brackets: Brackets | None = None  # of a call that is open
+        self._array: list[str] = []  # the pieces of the calls
         self.count: int = 0
         self.repeated: list[str] = []
         self.complete: bool = True
+        """Whether the array of calls, if there is one, is whole; known at the end."""
 
     def push(self, piece: str) -> list[PartDelta]:
         """Add the next piece of the reply; return what it adds to the message."""
+        if self._state == "calls":
+            self._array.append(piece)
+            return []
         deltas: list[PartDelta] = []
         self._rest += piece
-        while self._rest and self._advance(deltas):
-            pass
+        begun = self._rest.lstrip()
+        if self._state == "start" and begun.startswith(_OPEN):
+            self._state, self._rest = "thought", begun[len(_OPEN) :]
+        elif self._state == "start" and not _OPEN.startswith(begun):
+            self._state = "reply"
+        if self._state == "thought":
+            deltas += self._think()
+        begun = self._rest.lstrip()
+        if self._state == "reply" and self._calls and begun.startswith("["):
+            self._state, self._rest, self._array = "calls", "", [begun]
+        elif self._state == "reply" and begun:
+            self._state, self._rest = "text", begun
+        if self._state == "text" and self._rest:
+            deltas.append(TextDelta(self._rest))
+            self._rest = ""
         return deltas
 
     def end(self) -> list[PartDelta]:
-        """End the reply; return what was not yet decided, as it is."""
-        if f"[{''.join(self._element)}" == self._choice:
-            self.complete = True
+        if self._state == "calls":
+            array = "".join(self._array)
+            return [] if array == self._choice else self._read_calls(array)
         rest, self._rest = self._rest, ""
-        if not rest or (self._calls and rest.strip() in ("[", "[]")):
+        if not rest.strip():
             return []
         return [ThinkingDelta(rest) if self._state == "thought" else TextDelta(rest)]
 
-    def _advance(self, deltas: list[PartDelta]) -> bool:
-        """Read as much of the rest as belongs to one part; return whether another part may follow."""
-        if self._state == "text":
-            deltas.append(TextDelta(self._rest))
-            self._rest = ""
-            return False
-        if self._state == "thought":
-            return self._think(deltas)
-        return self._call(deltas) if self._state == "calls" else self._begin()
-
-    def _think(self, deltas: list[PartDelta]) -> bool:
+    def _think(self) -> list[PartDelta]:
         thought, ended, rest = self._rest.partition(_CLOSE)
         if ended:
-            self._state, self._rest = "start", rest
+            self._state, self._rest = "reply", rest
         else:
             overlap = _overlap(thought, _CLOSE)
             thought, self._rest = thought[: len(thought) - overlap], thought[len(thought) - overlap :]
-        if thought:
-            deltas.append(ThinkingDelta(thought))
-        return bool(ended)
+        return [ThinkingDelta(thought)] if thought else []
 
-    def _begin(self) -> bool:
-        """Decide by the first characters what follows: a thought, calls or text."""
-        text = self._rest.lstrip()
-        if len(text) < len(_OPEN) and _OPEN.startswith(text):
-            return False
-        if text.startswith(_OPEN):
-            self._state, self._rest = "thought", text[len(_OPEN) :]
-        elif self._calls and text in ("[", "[]"):
-            return False
-        elif self._calls and text.startswith("[{"):
-            self._state, self._rest, self.complete = "calls", text[1:], False
-        else:
-            self._state, self._rest = "text", text
-        return True
-
-    def _call(self, deltas: list[PartDelta]) -> bool:
-        """Read up to the end of a call, or of the array."""
-        if self._brackets is None:
-            rest = self._rest.lstrip(", \n")
-            if not rest.startswith("{"):
-                self.complete, self._rest = self.complete or rest.startswith("]"), ""
-                return False
-            self._brackets, self._rest = Brackets(), rest
-        end = self._brackets.end_in(self._rest)
-        self._element.append(self._rest[:end])
-        self._rest = "" if end is None else self._rest[end:]
-        if end is None:
-            return False
-        self._brackets = None
-        self._add("".join(self._element), deltas)
-        self._element.clear()
-        return True
-
-    def _add(self, element: str, deltas: list[PartDelta]) -> None:
+    def _read_calls(self, array: str) -> list[PartDelta]:
         try:
-            read = codec.decoder(_Call).decode(element)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):  # a grammar of the caller's allowed it
-            self._state, self._rest = "text", element + self._rest
-            return
-        call = ToolCall(f"call-{self._first + self.count}", read.name, bytes(read.arguments).decode())
+            found = codec.decoder(list[_Call]).decode(array)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):  # cut, or a grammar of the caller's allowed it
+            self.complete = False
+            return []
+        return [delta for each in found if (delta := self._delta_of(each)) is not None]
+
+    def _delta_of(self, written: _Call) -> ToolCallDelta | None:
+        call = ToolCall(f"call-{self._first + self.count}", written.name, bytes(written.arguments).decode())
         if self._revise is not None:
             call = self._revise(call)
         if self._answered and call.fingerprint() in self._answered:
             self.repeated.append(call.name)
-            return
-        deltas.append(ToolCallDelta(self.count, call.arguments, call.id, call.name))
+            return None
+        delta = ToolCallDelta(self.count, call.arguments, call.id, call.name)
         self.count += 1
+        return delta
 
 
 def _overlap(text: str, mark: str) -> int:
