@@ -33,8 +33,8 @@ def _copy(request: str, properties: dict[str, Any], required: list[str] | None =
         ("What is 12 times 7?", {**S, "description": "Arithmetic expression."}, "12 * 7"),
         ("What is the sky?", {**S, "description": "Arithmetic expression."}, None),
         ("Take the bus, no, the night train", {"enum": ["bus", "night_train"]}, "night_train"),
-        ("Nothing of that", {"enum": ["bus", "tram"]}, None), ("Let them in", {"type": "boolean"}, True),
-        ("Do not let them in", {"type": "boolean"}, False), ("Add 3, 4.5 and 7", {"type": "array", "items": N}, None),
+        ("Nothing of that", {"enum": ["bus", "tram"]}, None), ("Let them in", {"type": "boolean"}, None),
+        ("Add 3, 4.5 and 7", {"type": "array", "items": N}, None),
         ("Make one", {"type": "object"}, None), ("", S, None),
     ],
 )  # fmt: skip

@@ -40,8 +40,8 @@ _LISTED = 5
 _OTHERS = "choose another model, such as ollama:NAME or openai:NAME."
 _THRESHOLD = 0.25
 """The lowest score of a tool that is called."""
-_STRICT, _LACKING, _UNUSED, _NAMED = 0.1, -0.25, -0.05, 0.1
-"""Added per required number or address that is found or missing, per number left over, and for the name of the tool."""
+_STRICT, _LACKING, _UNUSED = 0.1, -0.25, -0.05
+"""Added per required number or address that is found or missing, and per number left over."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -70,8 +70,7 @@ def _score(tool: ToolSpec, purpose: str, copier: Copier, vector: Vector, embed: 
     meaning = sum(cosine(vector, view) for view in views) / len(views)
     filled = sum(field.name in copier.values for field in copier.strict)
     lacking = len(copier.strict) - filled
-    named = set(plain.split()) <= set(copier.words.text.lower().split())
-    return meaning + _NAMED * named + _STRICT * min(2, filled) + _LACKING * lacking + _UNUSED * copier.unused
+    return meaning + _STRICT * min(2, filled) + _LACKING * lacking + _UNUSED * copier.unused
 
 
 class EmbeddedModel:

@@ -1,12 +1,12 @@
-"""What a request states: its words, numbers and sums (``12 times 7`` is ``12 * 7``); the values that can be copied from
-it; and whether it states those of a call."""
+"""What a request states: its words, numbers and sums; the values that can be copied from it; and whether it states
+those of a call."""
 
 import ast
 import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -130,7 +130,7 @@ class Words:
         self._number = {place: number for number, span in enumerate(self.spans) for place in (span.start, span.end)}
 
     def numbers(self) -> Iterator[tuple[str, Span]]:
-        """Yield the numbers in the request, also those written as English words, as digits."""
+        """Yield the numbers in the request."""
         for span in self.spans:
             number = _NUMBER.fullmatch(in_digits(self.text[span.start : span.end]))
             if number is not None:
@@ -188,7 +188,6 @@ _FORMATS = {
     "date-time": re.compile(r"\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}\S*"),
 }
 _EXPRESSION = re.compile(r"\b(?:expression|formula|arithmetic|equation|calculation)\b", re.IGNORECASE)
-_NEGATED = re.compile(r"\b(?:no|not|off|false|without|\w+n['\u2019]t)\b", re.IGNORECASE)
 _CHOICE = 0.25
 """The lowest similarity of a request to a choice that it does not name."""
 
@@ -198,22 +197,14 @@ _NEAR, _ENDS, _OWN, _CAPITAL, _START, _WORDS = 4.6, 3.9, -3.3, 2.3, -1.5, -1.0
 Similarity to the field; rarity of the first and the last word; share of the words that describe the tool; share of
 capitals; whether it begins the request; logarithm of its number of words.
 """
-_QUOTED = 10.0
-"""What is added for a quoted text as a message."""
-_PROSE, _PLAIN_NAME, _LONG = (
-    ("the text of a message or a note", "a sentence of several words", "what it should do, in full"),
-    "a name",
-    0.22,
-)
-"""A field takes a long text if it is this much more similar to one of the first than to a name."""
-_RUNS, _OPTIONS, _WIDTH = 12, 6, 32
-"""How many runs are compared by meaning, how many per field are combined, and how many combinations are kept."""
+_RUNS = 12
+"""How many runs are compared by meaning."""
 
 
 class _Option(msgspec.Struct, frozen=True):
     value: Any
-    score: float
-    spans: tuple[Span, ...]
+    score: float = 1.0
+    span: Span = Span(0, 0)
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -233,8 +224,7 @@ class Copier:
         self._used: list[Span] = []
         for field in fields:
             self._keep(field, self._literal(field))
-        numbers = [field for field in fields if field.kind == "number"]
-        self._assign(numbers, [list(self._numbers(field)) for field in numbers])
+        self._assign([field for field in fields if field.kind == "number"], self._numbers)
 
     @property
     def strict(self) -> tuple[Field, ...]:
@@ -254,10 +244,10 @@ class Copier:
     def copy(self) -> Copied:
         """Fill the remaining required fields with what is most similar to them, and return all values."""
         for field in self._open():
-            if field.kind == "choice" or field.kind == "boolean":
+            if field.kind == "choice":
                 self._keep(field, self._meant(field))
         texts = [field for field in self._open() if field.kind == "text" and not _is_formal(field)]
-        self._assign(texts, [self._texts(field) for field in texts])
+        self._assign(texts, self._texts)
         return self.recognised()
 
     def _open(self) -> list[Field]:
@@ -266,23 +256,14 @@ class Copier:
     def _keep(self, field: Field, option: _Option | None) -> None:
         if option is not None:
             self.values[field.name] = option.value
-            self._used += option.spans
+            self._used.append(option.span)
 
-    def _assign(self, fields: Sequence[Field], options: Sequence[Sequence[_Option]]) -> None:
-        """Give fields the values with the best total score that share no words."""
-        best: list[tuple[float, tuple[_Option | None, ...], tuple[Span, ...]]] = [(0.0, (), ())]
-        for field, some in zip(fields, options, strict=True):
-            skipped = -100.0 if field.required else 0.0
-            longer = [(score + skipped, (*chosen, None), used) for score, chosen, used in best]
-            for score, chosen, used in best:
-                longer += [
-                    (score + option.score, (*chosen, option), used + option.spans)
-                    for option in some
-                    if not any(span.overlaps(used) for span in option.spans)
-                ]
-            best = sorted(longer, key=lambda each: -each[0])[:_WIDTH]
-        for field, option in zip(fields, best[0][1], strict=True):
-            self._keep(field, option)
+    def _assign(self, fields: Sequence[Field], options_of: Callable[[Field], Iterable[_Option]]) -> None:
+        """Give fields their values: required ones and those with the best score first; no two share words."""
+        pairs = [(field, option) for field in fields for option in options_of(field)]
+        for field, option in sorted(pairs, key=lambda pair: (not pair[0].required, -pair[1].score)):
+            if field.name not in self.values and not option.span.overlaps(self._used):
+                self._keep(field, option)
 
     def _literal(self, field: Field) -> _Option | None:
         """Return what a request states literally: the choice named last, an expression, a value in a known format."""
@@ -291,12 +272,12 @@ class Copier:
             forms = [(choice, rf"(?<!\w){re.escape(words_of(str(choice)))}(?!\w)") for choice in field.choices]
             named = [(each.span(), choice) for choice, form in forms for each in re.finditer(form, text, re.IGNORECASE)]
             span, value = max(named, key=lambda each: each[0][0], default=((0, 0), None))
-            return _Option(value, 1.0, (Span(*span),)) if named else None
+            return _Option(value, span=Span(*span)) if named else None
         if _is_expression(field):
             expression = expression_in(text)
-            return None if expression is None else _Option(expression, 1.0, (Span(0, len(text)),))
+            return None if expression is None else _Option(expression, span=Span(0, len(text)))
         match = _FORMATS[field.schema["format"]].search(text) if _is_formal(field) else None
-        return None if match is None else _Option(match.group(), 1.0, (Span(*match.span()),))
+        return None if match is None else _Option(match.group(), span=Span(*match.span()))
 
     def _numbers(self, field: Field) -> Iterator[_Option]:
         low, high = field.schema.get("minimum", float("-inf")), field.schema.get("maximum", float("inf"))
@@ -304,34 +285,19 @@ class Copier:
             value = float(digits) if "." in digits else int(digits)
             whole = isinstance(value, int) or field.schema.get("type") != "integer"
             if whole and low <= value <= high and not span.overlaps(self._used):
-                yield _Option(value, 1.0, (span,))
+                yield _Option(value, span=span)
 
     def _meant(self, field: Field) -> _Option | None:
-        """Return the choice nearest in meaning to the request; for yes or no, whether it is negated."""
-        if field.kind == "boolean":
-            return _Option(_NEGATED.search(self.words.text) is None, 1.0, ())
+        """Return the choice nearest in meaning to the request."""
         request, *choices = self._embed([self.words.text, *(words_of(str(choice)) for choice in field.choices)])
         near, best = max((cosine(request, vector), -number) for number, vector in enumerate(choices))
-        return _Option(field.choices[-best], near, ()) if near >= _CHOICE else None
+        return _Option(field.choices[-best]) if near >= _CHOICE else None
 
-    def _texts(self, field: Field) -> list[_Option]:
-        """Return runs of words as values of a field, best first; for a message or a note, long ones."""
-        label, name, *prose = self._embed([field.label, _PLAIN_NAME, *_PROSE])
-        is_long = max(cosine(label, each) for each in prose) - cosine(label, name) > _LONG
-        rate = self._rate_long if is_long else self._rate
-        options = []
-        for run in sorted(self.words.runs(self._used), key=rate, reverse=True)[:_RUNS]:
+    def _texts(self, field: Field) -> Iterator[_Option]:
+        label = self._embed([field.label])[0]
+        for run in sorted(self.words.runs(self._used), key=self._rate, reverse=True)[:_RUNS]:
             value = self.words.text[run.start : run.end]
-            near = 0.0 if is_long else cosine(self._embed([value])[0], label)
-            options.append(_Option(value, rate(run) + _NEAR * near, (run,)))
-        return sorted(options, key=lambda option: -option.score)[:_OPTIONS]
-
-    def _rate_long(self, run: Span) -> float:
-        """Return how likely a run of words is a message: the longer the better, from after the words of the tool."""
-        first, _, count = self.words.ends(run)
-        spoken = run.start == self.words.spans[0].start or first.lower() in self._own
-        quoted = count == 1 and " " in self.words.text[run.start : run.end]
-        return math.log(count) + (_START if spoken else 0.0) + (_QUOTED if quoted else 0.0)
+            yield _Option(value, self._rate(run) + _NEAR * cosine(self._embed([value])[0], label), run)
 
     def _rate(self, run: Span) -> float:
         first, last, count = self.words.ends(run)
