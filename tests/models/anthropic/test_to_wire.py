@@ -225,16 +225,13 @@ def test_messages_of_one_side_are_one_message() -> None:
     ]
 
 
-def test_system_messages_in_the_midst_where_the_model_takes_them() -> None:
+def test_system_messages_in_the_midst_are_a_users() -> None:
     def roles(*messages: Message) -> list[str]:
-        return [message["role"] for message in body_of(HELLO, *messages, model="claude-opus-4-8")["messages"]]
+        return [message["role"] for message in body_of(HELLO, *messages)["messages"]]
 
     brief, reply_ = system("Be brief."), assistant("Hi")
-    assert roles(brief) == ["user", "system"]
-    assert roles(brief, brief, reply_, HELLO) == ["user", "system", "assistant", "user"]
-    assert roles(brief, HELLO) == ["user"]
-    assert roles(reply_, brief) == ["user", "assistant", "user"]
-    assert roles(reply_, brief, HELLO, brief) == ["user", "assistant", "user", "system"]
+    assert roles(brief) == ["user"]
+    assert roles(brief, reply_, brief, HELLO) == ["user", "assistant", "user"]
 
 
 @pytest.mark.parametrize(
@@ -439,9 +436,9 @@ def test_an_object_without_fields() -> None:
         ("anthropic/claude-sonnet-4.6", ModelCapabilities(64000, "effort", True, "one")),
         ("claude-opus-4-6", ModelCapabilities(128000, "effort", True, "one")),
         ("claude-opus-4-7", ModelCapabilities(128000, "effort", True, "none")),
-        ("claude-opus-4-8", ModelCapabilities(128000, "effort", True, "none", True)),
-        ("claude-opus-5", ModelCapabilities(128000, "effort", True, "none", True)),
-        ("claude-mythos-preview", ModelCapabilities(64000, "effort", True, "none", True)),
+        ("claude-opus-4-8", ModelCapabilities(128000, "effort", True, "none")),
+        ("claude-opus-5", ModelCapabilities(128000, "effort", True, "none")),
+        ("claude-mythos-preview", ModelCapabilities(64000, "effort", True, "none")),
         ("gpt-oss:20b", ModelCapabilities(None, "budget")),
     ],
 )

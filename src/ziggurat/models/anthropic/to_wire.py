@@ -36,7 +36,6 @@ class ModelCapabilities(msgspec.Struct, frozen=True, gc=False):
     thinking: Literal["", "budget", "effort"] = ""
     native_output: bool = False
     sampling: Literal["both", "one", "none"] = "both"
-    inline_system: bool = False
 
 
 @functools.lru_cache(maxsize=256)
@@ -57,7 +56,6 @@ def capabilities(model: str) -> ModelCapabilities:
         "budget" if version < (4, 6) else "effort",
         version >= (4, 5),
         sampling,
-        version >= (4, 8),
     )
 
 
@@ -89,7 +87,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     if can.thinking == "budget" and _goes_on_without_thoughts(request):
         forced = True  # thinking cannot begin among the calls of a turn
     _put_limits(body, settings, can, longest=can.longest or 4096, forced=forced)
-    system, messages = _conversation(request, can, dialect)
+    system, messages = _conversation(request, dialect)
     if mark is not None:
         body["cache_control"] = mark
         for last in (system or tools)[-1:]:
@@ -108,32 +106,24 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
 # -- the conversation ------------------------------------------------------------------------------------------------
 
 
-def _conversation(
-    request: ModelRequest, can: ModelCapabilities, dialect: Dialect
-) -> tuple[list[dict[str, Any]], bytes]:
+def _conversation(request: ModelRequest, dialect: Dialect) -> tuple[list[dict[str, Any]], bytes]:
     """Return the blocks of the system prompt, and the messages; consecutive ones of the same role are merged."""
     instructions = [request.instructions] if request.instructions else []
-    turns: list[_Turn] = []
-    inline = False
+    turns: list[tuple[str, list[bytes]]] = []
     encode = functools.partial(encode_message, dialect=dialect)
     form = (dialect.id_rule, dialect.name_rule, dialect.key_rule)
     fragments = encoded(request.messages, f"anthropic {form}", encode, strips_end=True)
     for message, written in zip(request.messages, fragments, strict=True):
-        role: str = message.role
-        if role == "system":
-            if not turns:
-                instructions.append(message.text)
-                continue
-            inline = inline or can.inline_system
-            role = "system" if can.inline_system else "user"
-        elif role == "tool":
-            role = "user"
-        if written:
-            _add(turns, role, [written])
+        if message.role == "system" and not turns:
+            instructions.append(message.text)
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        if written and turns and turns[-1][0] == role:
+            turns[-1][1].append(written)
+        elif written:
+            turns.append((role, [written]))
     if turns and turns[0][0] == "assistant":
         turns.insert(0, ("user", [_BEGIN]))
-    if inline:
-        turns = _place_system(turns)
     pieces = [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in turns]
     return [{"type": "text", "text": text} for text in instructions if text.strip()], b"[%b]" % b",".join(pieces)
 
@@ -146,27 +136,8 @@ def _goes_on_without_thoughts(request: ModelRequest) -> bool:
     return not isinstance(last.parts[0], Thinking) or _thought(last.parts[0]) is None
 
 
-_Turn = tuple[str, list[bytes]]
-
 _BEGIN = b'{"type":"text","text":"Begin."}'
 """What a user says before a model that begins a conversation."""
-
-
-def _add(turns: list[_Turn], role: str, blocks: list[bytes]) -> None:
-    if turns and turns[-1][0] == role:
-        turns[-1][1].extend(blocks)
-    else:
-        turns.append((role, blocks))
-
-
-def _place_system(turns: list[_Turn]) -> list[_Turn]:
-    """Keep system messages between a user turn and a model turn, as the API requires; make others user messages."""
-    placed: list[_Turn] = []
-    for index, (role, blocks) in enumerate(turns):
-        follows = turns[index + 1][0] if index + 1 < len(turns) else "assistant"
-        fits = follows == "assistant" and bool(placed) and placed[-1][0] == "user"
-        _add(placed, "user" if role == "system" and not fits else role, blocks)
-    return placed
 
 
 # -- tools and output ------------------------------------------------------------------------------------------------
