@@ -30,14 +30,12 @@ from ziggurat.messages.message import (
     TextDelta,
     Thinking,
     ThinkingDelta,
-    ToolCall,
     ToolCallDelta,
 )
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of, unreadable
-from ziggurat.models.http.fitting import is_object
 from ziggurat.models.http.stated import count, latest, part_of, read
 
 OPAQUE = "responses:"
@@ -398,29 +396,15 @@ class Reader:
             raise StreamInterrupted(
                 f"{self._dialect.name}: the stream was cut before its end{why}", partial=self._fold.message()
             )
-        items = self._items
-        if not items and all(slot.done for slot in self._slots):
-            items = [slot.item for slot in self._slots]
-        response = Reader(self._dialect).whole(reply, items)
-        if response.message.parts or not self._slots:
-            return response
-        return self._of_pieces(reply)
+        if not self._items and not all(slot.done for slot in self._slots):
+            raise unreadable(self._dialect, "it has no output")
+        return Reader(self._dialect).whole(reply, self._items or [slot.item for slot in self._slots])
 
     def whole(self, reply: ResponseObject, items: list[Item]) -> ModelResponse:
         """Return the response of a whole reply, whose items are read as those of a stream."""
         for item in items:
             self._settle(self._opened(item, _Event()), item)
         return response_of(reply, items, self._fold.message())
-
-    def _of_pieces(self, reply: ResponseObject) -> ModelResponse:
-        """Return a response from deltas only; raise if a call's arguments are incomplete."""
-        message = self._fold.message()
-        calls = [part for part in message.parts if isinstance(part, ToolCall)]
-        slots = [slot for slot in self._slots if isinstance(slot.item, FunctionCall)]
-        for call, slot in zip(calls, slots, strict=True):
-            if not slot.done and not is_object(call.arguments):
-                raise unreadable(self._dialect, f"the arguments of {call.name or 'a call'} did not come whole")
-        return response_of(reply, [slot.item for slot in self._slots if slot.done], message)
 
     def _tell(self, deltas: list[PartDelta]) -> list[PartDelta]:
         for delta in deltas:
