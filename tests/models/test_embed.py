@@ -1,4 +1,4 @@
-"""Embedders: over HTTP, cached, and embedded."""
+"""Embedders: over HTTP, and embedded."""
 
 import asyncio
 import base64
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ziggurat import ConfigurationError, Context
+from ziggurat import ConfigurationError
 from ziggurat.core import root
 from ziggurat.errors import ModelError
 from ziggurat.messages import Embeddings, EmbedRequest
-from ziggurat.models import cached, http_embedder, resolve_embedder
+from ziggurat.models import http_embedder, resolve_embedder
 from ziggurat.models.embed import HttpEmbedder
 from ziggurat.models.local.minilm import MiniLm
 
@@ -112,24 +112,6 @@ def test_wrong_use_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve_embedder(7)  # type: ignore[arg-type]
     assert isinstance(resolve_embedder("ollama:nomic"), HttpEmbedder)
     assert repr(resolve_embedder("ollama:nomic")) == "http_embedder('ollama:nomic')"
-
-
-async def test_a_cache_asks_for_each_text_once() -> None:
-    asked: list[tuple[str, ...]] = []
-
-    async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
-        asked.append(request.texts)
-        return Embeddings(tuple(text.encode() for text in request.texts), "m")
-
-    kept, ctx = cached(embedder, size=2), root("test")
-    assert (await kept(EmbedRequest(("a", "b", "a")), ctx)).vectors == (b"a", b"b", b"a")
-    assert (await kept(EmbedRequest(("b", "c")), ctx)).vectors == (b"b", b"c")
-    assert await kept(EmbedRequest(("c",)), ctx) == Embeddings((b"c",), "m")
-    await kept(EmbedRequest(("a",)), ctx)
-    await kept(EmbedRequest(("a",), "query"), ctx)
-    assert asked == [("a", "b"), ("c",), ("a",), ("a",)]
-    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
-        cached(embedder, size=0)
 
 
 @pytest.mark.local

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.models.embed import (
-        cached as cached,
-        http_embedder as http_embedder,
-        resolve_embedder as resolve_embedder,
-    )
+    from ziggurat.models.embed import http_embedder as http_embedder, resolve_embedder as resolve_embedder
     from ziggurat.models.function import FunctionModel as FunctionModel
     from ziggurat.models.react_protocol.layer import react as react
     from ziggurat.models.react_protocol.protocol import FINAL_ANSWER as FINAL_ANSWER

@@ -1,4 +1,4 @@
-"""Embedders: services that turn texts into vectors, by name; over HTTP (``/embeddings``); with a cache."""
+"""Embedders: services that turn texts into vectors, by name; over HTTP (``/embeddings``)."""
 
 import base64
 import ssl
@@ -12,7 +12,6 @@ from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, SecretText, checked
 from ziggurat.http.client import HttpReply
 from ziggurat.http.limits import Limits
-from ziggurat.layers.cache import Cached, CacheStore
 from ziggurat.messages.model import Embedder, Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http import stated
@@ -147,48 +146,6 @@ def _packed(embedding: str | list[float], name: str) -> bytes:
     if not data or len(data) % 4:
         raise ModelError(f"{name} returned a vector that is not 32-bit floats in base64", kind="malformed")
     return data
-
-
-class _Cached:
-    def __init__(self, embedder: Embedder, size: int) -> None:
-        self._embedder = embedder
-        self._store = CacheStore(size)
-        self._model = ""
-
-    async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
-        """Embed the texts that are not in the cache, each once."""
-        kept = {text: self._store.get(f"{request.purpose}: {text}") for text in dict.fromkeys(request.texts)}
-        known: dict[str, bytes] = {text: cached.value for text, cached in kept.items() if cached is not None}
-        missing = tuple(text for text in kept if text not in known)
-        answer = Embeddings((), self._model)
-        if missing:
-            answer = await self._embedder(EmbedRequest(missing, request.purpose), ctx)
-            self._model = answer.model
-            for text, vector in zip(missing, answer.vectors, strict=True):
-                known[text] = vector
-                self._store[f"{request.purpose}: {text}"] = Cached(vector)
-        return Embeddings(tuple(known[text] for text in request.texts), self._model, answer.usage)
-
-    def __repr__(self) -> str:
-        return f"cached({self._embedder!r}, size={self._store.size})"
-
-
-@checked
-def cached(embedder: Embedder, *, size: PositiveInt = 10_000) -> Embedder:
-    """Cache the vectors of recently used texts, so that only new ones are embedded.
-
-    ::
-
-        embedder = cached(http_embedder("openai:text-embedding-3-small"))
-
-    Args:
-        embedder: The embedder to cache.
-        size: How many texts are kept; the least recently used are dropped first.
-
-    Raises:
-        ConfigurationError: the size is below 1.
-    """
-    return _Cached(embedder, size)
 
 
 @checked
