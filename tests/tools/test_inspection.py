@@ -3,14 +3,11 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
-from typing import Any
 
 import docstring_parser
 import pytest
 from hypothesis import given, strategies as st
 
-from ziggurat import Context, tool
-from ziggurat.core.event import warn_once
 from ziggurat.tools.inspection import Docstring, describe, parse
 
 GOOGLE = """Forecast for a city.
@@ -218,65 +215,3 @@ def test_without_the_library_the_text_stays_whole() -> None:
 
 
 # -- names that are not those of parameters ----------------------------------------------------------------------------
-
-STYLES = [
-    "Do.\n\nArgs:\n    {}: Described.\n",
-    "Do.\n\nParameters\n----------\n{} : int\n    Described.\n",
-    "Do.\n\n:param {}: Described.",
-    "Do.\n\n@param {}: Described.",
-]
-
-
-def plain(count: int, ctx: Context) -> int:
-    return count
-
-
-def two(first: int, second: int = 0) -> int:
-    return first
-
-
-def rest(count: int, **others: int) -> int:
-    return count
-
-
-class Counter:
-    """Count.
-
-    Args:
-        start: Of the constructor.
-    """
-
-    def __call__(self, count: int) -> int:
-        return count
-
-
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize(
-    ("function", "named", "told"),
-    [
-        (plain, "count", ""),
-        (plain, "ctx", ""),
-        (plain, "number", "did you mean 'count'"),
-        (two, "frist", "did you mean 'first'"),
-        (two, "other", "there are: first, second"),
-        (rest, "other", ""),
-        (functools.partial(two, second=3), "second", ""),
-        (functools.partial(two, second=3), "third", "did you mean 'first'"),
-    ],
-)
-def test_a_described_name_that_is_no_parameter_is_warned_of_once(
-    style: str, function: Any, named: str, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    warn_once.cache_clear()
-    inner = function.func if isinstance(function, functools.partial) else function
-    inner.__doc__ = style.format(named)
-    for _ in range(2):
-        tool(name="do")(function)
-    assert [told in record.message and repr(named) in record.message for record in caplog.records] == [True] * bool(
-        told
-    )
-
-
-def test_what_a_class_describes_is_its_constructor(caplog: pytest.LogCaptureFixture) -> None:
-    tool(name="count")(Counter())
-    assert not caplog.records

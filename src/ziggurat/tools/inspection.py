@@ -15,8 +15,6 @@ import msgspec
 from ziggurat.core import codec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import warn_once
-from ziggurat.core.similar import similar
 from ziggurat.tools.parameter import Parameter, read_back
 from ziggurat.tools.schema import note_of
 
@@ -48,18 +46,6 @@ def describe(function: Callable[..., object]) -> Docstring:
     if own.startswith(f"{kind.__name__}("):  # the text `dataclass` generates if there is no docstring
         own = ""
     return parse(kind.__call__.__doc__ or own)
-
-
-def check_described(function: Any, text: Docstring, inspection: "Inspection") -> None:
-    """Warn once of each parameter that a docstring describes and the function does not have."""
-    function = _unwrapped(function)
-    odd = [name for name in text.parameters if name not in inspection.inputs]
-    if odd and inspection.extra is None and inspect.isroutine(function):  # a class describes those of its constructor
-        for name in (name for name in odd if name not in inspect.signature(function).parameters):
-            free = [each for each in inspection.inputs if each not in text.parameters]
-            near = free if len(free) == 1 else similar(name, free)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(inspection.inputs) or 'none'}"
-            warn_once(f"the docstring of the tool {inspection.name!r} describes {name!r}, no parameter of it; {hint}")
 
 
 def parse(text: str) -> Docstring:

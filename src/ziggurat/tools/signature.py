@@ -8,11 +8,10 @@ import msgspec
 
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.similar import similar
 from ziggurat.messages.arguments import SHORT, check_size
 from ziggurat.messages.message import ToolCall
-from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
-from ziggurat.tools.inspection import Docstring, Inspection, check_described, describe, inspect_function, reader_of
+from ziggurat.tools.arguments import MAX_DEPTH, has_infinity, listing, read, shown
+from ziggurat.tools.inspection import Docstring, Inspection, describe, inspect_function, reader_of
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.results import ended_by
 from ziggurat.tools.validator import SchemaValidator
@@ -45,7 +44,6 @@ class Signature(Inspection, frozen=True, eq=False):
         """Make the signature of a function, a coroutine function, a bound method, a partial or a callable object."""
         inspection = inspect_function(function, name)
         text, inputs = describe(function), inspection.inputs.values()
-        check_described(function, text, inspection)
         return cls(
             **msgspec.structs.asdict(inspection),
             description=text.summary if description is None else description,
@@ -118,8 +116,7 @@ class Signature(Inspection, frozen=True, eq=False):
                 if parameter is not None:
                     result[name] = parameter.convert(value)
                 else:
-                    detailed = len(problems) < MAX_PROBLEMS
-                    problems.append(self._unknown(name, arguments, missing) if detailed else name)
+                    problems.append(f"{name}: unknown parameter")
             except Problem as problem:
                 if value is not None or parameter is None or parameter.required:
                     problems.append(_named(str(problem), name, parameter))
@@ -130,14 +127,6 @@ class Signature(Inspection, frozen=True, eq=False):
         if problems or missing:
             raise InvalidArguments(listing([*problems, *[f"{name}: missing (required)" for name in missing]]))
         return result
-
-    def _unknown(self, name: str, arguments: Mapping[str, object], missing: list[str]) -> str:
-        if not self.inputs:
-            return f"{name}: unknown parameter, this tool takes none"
-        absent = [each for each in self.inputs if each not in arguments]
-        for guess in missing if len(missing) == 1 else similar(name, absent):
-            return f"{name}: unknown parameter, did you mean {guess}?"
-        return f"{name}: unknown parameter, the tool takes {', '.join(self.inputs)}"
 
 
 def _named(problem: str, name: str, parameter: Parameter | None) -> str:
