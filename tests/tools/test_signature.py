@@ -52,7 +52,7 @@ def test_a_name_can_be_given_and_a_partial_fixes_arguments() -> None:
     assert (found.name, found.description) == ("forecast", "Look ahead.")
     assert "description" in found.parameters["properties"]["city"]  # type: ignore[index]
     found = Signature.of(functools.partial(weather, days=2))
-    assert problem(found, '{"city": "Rome", "days": 99}') == "days: unknown parameter, the tool takes city"
+    assert problem(found, '{"city": "Rome", "days": 99}') == "days: unknown parameter"
 
 
 def test_a_description_in_the_annotation_wins() -> None:
@@ -260,7 +260,7 @@ def test_all_problems_at_once() -> None:
 
     text = problem(Signature.of(trip), '{"town": "Rome", "days": "soon", "mode": "boat", "when": "never"}')
     assert text.splitlines() == [
-        "town: unknown parameter, did you mean city?",
+        "town: unknown parameter",
         "days: expected an integer, got 'soon'",
         "mode: expected one of 'car', 'train', got 'boat'",
         "when: expected a date such as '2026-01-31', got 'never'",
@@ -292,18 +292,10 @@ def test_what_is_no_json_object_is_refused(arguments: str | bytes, part: str) ->
         assert part in problem(taking(annotation), arguments)
 
 
-def test_a_tool_without_parameters_says_so() -> None:
+def test_a_tool_without_parameters_takes_none() -> None:
     def tool() -> None: ...
 
-    assert problem(Signature.of(tool), '{"a": 1}') == "a: unknown parameter, this tool takes none"
-
-
-@pytest.mark.parametrize(("name", "guess"), [("City", "city"), ("citi", "city"), ("number-of-days", "number_of_days")])
-def test_near_names(name: str, guess: str) -> None:
-    def tool(city: str = "", number_of_days: int = 1) -> None: ...
-
-    assert problem(Signature.of(tool), f'{{"{name}": 1}}') == f"{name}: unknown parameter, did you mean {guess}?"
-    assert problem(Signature.of(tool), '{"xyz": 1}') == "xyz: unknown parameter, the tool takes city, number_of_days"
+    assert problem(Signature.of(tool), '{"a": 1}') == "a: unknown parameter"
 
 
 def test_edited_arguments_are_validated_alike() -> None:

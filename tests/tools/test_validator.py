@@ -179,7 +179,7 @@ def test_nothing_hangs() -> None:
     assert "times as much text" in said["deep"]
     assert said["refs"] == "fits"
     assert said["ids"].startswith("refused: the schema unfolds to more than")
-    assert said["names"].startswith("[0].same_name_0_0: unknown field, did you mean some_name_")
+    assert said["names"].startswith("[0].same_name_0_0: unknown field")
     assert said["many"] == "[0]: expected a string, got 1"
     assert max(map(len, lines)) < 1_600
 

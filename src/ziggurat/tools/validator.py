@@ -14,8 +14,7 @@ from msgspec import Struct
 from ziggurat.core import codec
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, MissingExtra
-from ziggurat.core.similar import similar
-from ziggurat.tools.arguments import MAX_PROBLEMS, expectation, listing, shown
+from ziggurat.tools.arguments import expectation, listing, shown
 from ziggurat.tools.values import mappings_in
 
 if TYPE_CHECKING:
@@ -96,13 +95,13 @@ class SchemaValidator:
         if work > _FIRST_TOLD:
             return ["arguments: do not fit the schema; there is too much of them to say where"]
         if work <= _ALL_TOLD:
-            return _schema_errors(self._compiled.iter_errors(value), self.schema)
+            return _schema_errors(self._compiled.iter_errors(value))
         from jsonschema_rs import ValidationError
 
         try:
             self._compiled.validate(value)
         except ValidationError as error:
-            return _schema_errors([error], self.schema)
+            return _schema_errors([error])
         return []
 
     def __repr__(self) -> str:
@@ -146,7 +145,7 @@ def _refusal(error: "jsonschema_rs.ValidationError") -> str:
             f"the pattern at {place} cannot be matched in linear time and bounded memory: look-around and "
             "back-references are not taken, nor very long repetitions, nor what is not a regular expression"
         )
-    return "; ".join(_schema_errors([error], None))
+    return "; ".join(_schema_errors([error]))
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -158,36 +157,28 @@ _MISSING = ": missing (required)"
 _MAX_MESSAGE = 120
 _MAX_STEP = 60
 _MAX_ARMS = 5
-_MAX_HINTS = 20
-_MAX_KNOWN = 200
 
 
-def _schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any) -> list[str]:
+def _schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]") -> list[str]:
     """Return one line per problem, missing names last; after `MAX_PROBLEMS` lines, one that counts the rest."""
-    problems: dict[str, None] = {}
-    for error in errors:
-        problems.update(dict.fromkeys(_lines(error, schema if len(problems) < MAX_PROBLEMS else None)))
+    problems = dict.fromkeys(line for error in errors for line in _lines(error))
     lines = sorted(problems, key=lambda line: line.endswith(_MISSING))
     return listing(_short(line, _MAX_LINE) for line in lines).split("\n")
 
 
-def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
-    """Return the lines for one error; pass None as the schema to skip hints, which are slow."""
+def _lines(error: "jsonschema_rs.ValidationError") -> list[str]:
     path = error.instance_path
     kind: Any = error.kind
     match kind.name:
         case "required":
             return [f"{_path([*path, kind.property])}{_MISSING}"]
         case "additionalProperties" | "unevaluatedProperties":
-            known = _known(schema, error.schema_path)
-            return [
-                f"{_path([*path, name])}: {_unknown(name, known if place < _MAX_HINTS else [], nested=bool(path))}"
-                for place, name in enumerate(kind.unexpected)
-            ]
+            what = "field" if path else "parameter"
+            return [f"{_path([*path, name])}: unknown {what}" for name in kind.unexpected]
         case "falseSchema":
             return [f"{_path(path)}: not allowed, leave it out"]
         case "anyOf" | "oneOf":
-            return _no_alternative(error, schema)
+            return _no_alternative(error)
     return [f"{_path(path)}: {_sentence(error)}"]
 
 
@@ -209,7 +200,7 @@ def _type_names(names: Iterable[str]) -> str:
     return f"expected {' or '.join(expectation({'type': each}) for each in ordered)}"
 
 
-def _no_alternative(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
+def _no_alternative(error: "jsonschema_rs.ValidationError") -> list[str]:
     """Return why no alternative fits, or that too many do; explains only alternatives whose type fits."""
     arms: list[list[Any]] = error.kind.context  # type: ignore[attr-defined]
     path, actual = _path(error.instance_path), shown(error.instance)
@@ -220,31 +211,14 @@ def _no_alternative(error: "jsonschema_rs.ValidationError", schema: Any) -> list
     if not candidates:
         return [f"{path}: {_type_names(each for names in types for each in names)}, got {actual}"]
     if len(candidates) == 1:
-        return [line for each in candidates[0] for line in _lines(each, schema)]
+        return [line for each in candidates[0] for line in _lines(each)]
     room = _MAX_LINE // min(len(candidates), _MAX_ARMS) - 10
-    texts = ["; ".join(line for each in arm[:3] for line in _lines(each, schema)) for arm in candidates[:_MAX_ARMS]]
+    texts = ["; ".join(line for each in arm[:3] for line in _lines(each)) for arm in candidates[:_MAX_ARMS]]
     return [f"{path}: fits none of the alternatives: {' | '.join(_short(text, room) for text in texts)}"]
 
 
 def _is_of_type(inner: Any, error: "jsonschema_rs.ValidationError") -> bool:
     return bool(inner.kind.name == "type" and inner.instance_path == error.instance_path)
-
-
-def _unknown(name: str, known: list[str], *, nested: bool) -> str:
-    hint = "".join(f", did you mean {guess}?" for guess in similar(name, known))
-    return f"unknown {'field' if nested else 'parameter'}{hint}"
-
-
-def _known(schema: Any, path: list[str | int]) -> list[str]:
-    """Return the property names of the object at a path in the schema; empty if not found, or if too many."""
-    for step in path[:-1]:
-        inner = isinstance(schema, dict) or (isinstance(schema, list) and isinstance(step, int))
-        try:
-            schema = schema[step] if inner else None
-        except (KeyError, IndexError):
-            return []
-    named = schema.get("properties") if isinstance(schema, dict) else None
-    return list(named) if isinstance(named, dict) and len(named) <= _MAX_KNOWN else []
 
 
 def _path(steps: list[str | int]) -> str:
