@@ -23,11 +23,9 @@ from ziggurat.skills.registry import Skills
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
 
-MAX_STEPS = 1_000
-"""The number of steps of an agent for long work that is given no other."""
+MAX_STEPS = 1_000  # the number of steps of an agent for long work that is given no other
 
 TODOS = f"{OF_RUN}todo.md"
-"""The path of the list in the workspace."""
 
 _MARKS = {"pending": " ", "in_progress": "~", "completed": "x"}
 

@@ -35,8 +35,7 @@ def submit(answer: {answer}) -> None:
 
 _PREVIEW = 300
 
-_ANSWER = "submitted: "
-"""The beginning of the result of a program that has given the answer."""
+_ANSWER = "submitted: "  # the beginning of the result of a program that has given the answer
 
 
 class _Given(BaseException):
@@ -182,7 +181,6 @@ class Sessions:
 
 
 SESSION: Key[Sessions] = Key("code session")
-"""The session of the agent that runs."""
 
 
 async def _refuse(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -25,18 +25,14 @@ _TYPES = {
     "object": "dict",
 }  # fmt: skip
 
-BATCHED = "_batched"
-"""The end of the name of a function that makes several calls of another one at the same time."""
+BATCHED = "_batched"  # the end of the name of a function that makes several calls of another one at the same time
 
 BATCHES = """\
 Each function f has f_batched([x, ...]), which calls it for many x at the same time; a dict is the arguments by name. A
 failure is a text that begins with [ERROR]."""
-"""What a model must know of these."""
 
 
 class Stub(Struct, frozen=True):
-    """A tool as a function of a program."""
-
     tool: str
     name: str
     text: str  # its definition, without a body, and what it does
@@ -44,7 +40,6 @@ class Stub(Struct, frozen=True):
     returns_json: bool
 
     def call(self, call_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> ToolCall:
-        """Return the tool call that a call of the function stands for."""
         if len(args) > len(self.parameters):
             raise ProgramError("TypeError", f"{self.name} takes {len(self.parameters)} arguments, got {len(args)}")
         arguments = dict(zip(self.parameters, args, strict=False))
@@ -54,7 +49,6 @@ class Stub(Struct, frozen=True):
         return ToolCall(call_id, self.tool, canonical({**arguments, **kwargs}).decode())
 
     def value(self, text: str) -> Any:
-        """Return what the function returns for the text of a result."""
         if not self.returns_json:
             return text
         try:
@@ -64,7 +58,6 @@ class Stub(Struct, frozen=True):
 
 
 def stubs_of(box: Toolbox) -> dict[str, Stub]:
-    """Return the functions for the tools of a toolbox, by their names."""
     stubs: dict[str, Stub] = {}
     for entry in box.entries.values():
         stub = _stub_of(entry)
@@ -168,7 +161,6 @@ _SIGNATURE = Signature.of(_run_code)
 
 
 def facts_of(name: str, description: str, box: Toolbox) -> dict[Fact[Any], Any]:
-    """Return the facts about a tool that runs programs, which may call the tools in a toolbox."""
     needs = sorted({each for spec in box.specs for each in spec.permissions})
     declared = all(spec.declared for spec in box.specs)
     spec = ToolSpec(name, description, _SIGNATURE.parameters, permissions=tuple(needs), declared=declared)
@@ -182,7 +174,6 @@ def _normal(call: ToolCall) -> ToolCall:
 
 
 def code_in(call: ToolCall) -> str:
-    """Return the program in the arguments of a call, without a fence around it."""
     code = str(_SIGNATURE.decode(call.arguments)["code"])
     fenced = _FENCE.fullmatch(code)
     return code if fenced is None else fenced[1]

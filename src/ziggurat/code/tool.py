@@ -84,7 +84,6 @@ class CodeTool:
         return description.format(stubs=stubs, batches=BATCHES, rules=rules, **more)
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
-        """Run the program of a call."""
         approved = ctx.scope.get(APPROVED_CALL)
         if approved is not None:
             approved.use(call, ctx)

@@ -27,20 +27,11 @@ from ziggurat.sandbox.files import (
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.validator import SchemaValidator
 
-OF_RUN = ".run/"
-"""The beginning of the paths that are on the record of the run, also where the files are in a folder."""
-
-MAX_SHOWN = 20_000
-"""Characters of one result."""
-
-MAX_LINE = 1_000
-"""Characters of one line of a result."""
-
-MAX_FOUND = 200
-"""Lines or paths of one result."""
-
-MAX_SEARCHED = 2**27
-"""Characters that one search reads: its thread cannot be stopped."""
+OF_RUN = ".run/"  # the beginning of the paths that are on the record of the run, also where the files are in a folder
+MAX_SHOWN = 20_000  # characters of one result
+MAX_LINE = 1_000  # characters of one line of a result
+MAX_FOUND = 200  # lines or paths of one result
+MAX_SEARCHED = 2**27  # characters that one search reads: its thread cannot be stopped
 
 
 class Workspace:

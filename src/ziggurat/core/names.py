@@ -165,7 +165,7 @@ NAMES: dict[str, dict[str, str]] = {
         "middleware.wrapping": "OutputGuardrail everywhere",
     },
     "ziggurat.models": {
-        "models.embed": "cached http_embedder resolve_embedder",
+        "models.embed": "http_embedder resolve_embedder",
         "models.function": "FunctionModel",
         "models.react_protocol.layer": "react",
         "models.react_protocol.protocol": "FINAL_ANSWER",

@@ -160,7 +160,6 @@ Decisions = typing.Annotated[
         description="as in {item.id: Approve() for item in run.pending}",
     ),
 ]
-"""Decisions by the ids of the pending items."""
 
 
 def decision_of(recorded: object) -> Decision:
@@ -286,11 +285,9 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
 
     @property
     def _answer(self) -> Any:
-        """The output, or if there is none, the text of the model's last message."""
         return self.text if self._output is None else self._output
 
     def _read_output(self) -> Out:
-        """The final answer; raises the error of its stop if there is none."""
         output: Out = self._output
         if output is None and not self.has_final_answer:
             error = self._error()
@@ -408,7 +405,6 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
         return formatting.run_html(heading, self.trace(), self._shown(1000))
 
     def _shown(self, width: int) -> str:
-        """Return the output, or why there is none, in one line without invisible characters."""
         output = self._output
         answer = repr((self.error or self.text)[: 2 * width]) if output is None else repr(output)
         return answer if len(answer) <= width else f"{answer[: width - 1]}…"

@@ -10,22 +10,17 @@ from ziggurat.core.codec import check_depth
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.visible import escaped_json
 
-MAX_ARGUMENTS = 4_000_000
-"""Characters of JSON that the arguments of one call, or one answer, may have."""
-
-MAX_CALLS = 1_024
-"""Tool calls that one reply of a model may make; a model that makes more is asked to make fewer."""
+MAX_ARGUMENTS = 4_000_000  # characters of JSON that the arguments of one call, or one answer, may have
+MAX_CALLS = 1_024  # tool calls that one reply of a model may make; a model that makes more is asked to make fewer
 
 MAX_LONG_NUMBERS = 250
 """Numbers of 20 digits and more in one JSON text. Python's hashes of them can be chosen to be all equal, so that a set
 or the keys of a dictionary take the square of their number; those of smaller numbers cannot."""
 
-_MAX_KEY = 60
-"""Characters of a key or a name that are shown in an error."""
+_MAX_KEY = 60  # characters of a key or a name that are shown in an error
 
 
-SHORT = 20 * MAX_LONG_NUMBERS
-"""Characters up to which a text cannot be too long for `check_size`."""
+SHORT = 20 * MAX_LONG_NUMBERS  # characters up to which a text cannot be too long for `check_size`
 
 _LONG_NUMBER = re.compile(r"(?<!\w)[0-9]{20,}+(?!\w)", re.ASCII)
 
@@ -112,7 +107,6 @@ def resolved(root: dict[str, Any], node: Any) -> Any:
 
 
 def takes_null(root: dict[str, Any], schema: Any, depth: int = 0) -> bool:
-    """Return whether null fits a schema of a document, or may fit it."""
     schema = resolved(root, schema)
     if not isinstance(schema, dict) or depth > _LEVELS:
         return True

@@ -32,11 +32,8 @@ from ziggurat.messages.message import (
 T = TypeVar("T")
 
 
-PICTURE = 340
-"""The number of characters that a picture counts as: about the minimum in tokens that providers charge."""
-
-_FRAME = 28
-"""The number of characters that a text takes besides; a call and a result take twice as many."""
+PICTURE = 340  # the number of characters that a picture counts as: about the minimum in tokens that providers charge
+_FRAME = 28  # the number of characters that a text takes besides; a call and a result take twice as many
 
 
 def characters(message: Message) -> int:
@@ -83,25 +80,15 @@ def misplaced(message: Message, awaited: Sequence[str]) -> str | None:
 
 
 class Conversation(Struct, eq=False, gc=False):
-    """Messages in order. Appending takes the same time at any length.
+    """Messages in order. Appending takes the same time at any length."""
 
-    Messages are data and refer to nothing else, so the garbage collector, which takes a third of the time of 10,000
-    runs that wait, need not look for cycles here.
+    # Messages are data and refer to nothing else, so the garbage collector, which takes a third of the time of 10,000
+    # runs that wait, need not look for cycles here.
 
-    Attributes:
-        log: The messages; a copy is made of the first ones, whose order is not checked.
-        rewritten: How often the conversation was rewritten before, such as by compaction.
-        made_by: How it was made of another one, as in `ziggurat.messages.conversation`; the outermost first.
-        beginning: A conversation that outlives this one, which begins with it.
-
-    Raises:
-        ConfigurationError: `log` is not a list of messages.
-    """
-
-    log: list[Message] = field(default_factory=list)
-    rewritten: int = 0
-    made_by: tuple[Any, ...] = ()
-    beginning: "Transcript | None" = None
+    log: list[Message] = field(default_factory=list)  # a copy of the first ones, whose order is not checked
+    rewritten: int = 0  # how often the conversation was rewritten before, such as by compaction
+    made_by: tuple[Any, ...] = ()  # how it was made of another one; the outermost first
+    beginning: "Transcript | None" = None  # a conversation that outlives this one, which begins with it
     _awaited: list[str] = []  # ids of calls without a result, the next one last
     _known: int = 0  # the number of messages considered for that
     _thoughts: dict[Thinking, int] = {}  # where each stands first
@@ -119,7 +106,6 @@ class Conversation(Struct, eq=False, gc=False):
             raise ConfigurationError(f"a conversation begins with a list of messages, got {self.log!r:.200}") from None
 
     def append(self, message: Message) -> None:
-        """Add a message at the end."""
         try:
             awaited = self._waiting()
             fault = misplaced(message, awaited)
@@ -337,8 +323,6 @@ class Rewrite(Struct, frozen=True, omit_defaults=True):
 
 
 class OriginalMessages(Struct, frozen=True):
-    """The original messages of a run whose conversation was rewritten."""
-
     messages: tuple[Message, ...]
     since: int  # the index in the messages of the run at which later ones start
     rewritings: tuple[Rewrite, ...]
@@ -387,7 +371,6 @@ class MemberView:
         return copy
 
     def add(self, messages: Sequence[Message], *, asked: bool) -> None:
-        """Look at the next messages, with which the conversation begins, or which were said in it."""
         for message in messages:
             self.read += 1
             self._speaker = speaker = speaker_of(message, self._speaker)
@@ -467,21 +450,13 @@ Place = Literal["before", "response", "tools"]
 
 
 class Steer(Struct, frozen=True, omit_defaults=True):
-    """One act of steering, and where in the run it took effect.
-
-    Attributes:
-        verb: The kind of steering.
-        messages: Messages for the model.
-        step: The step in which it took effect.
-        place: Where in the step: ``"before"`` the model call, after its ``"response"``, or while its ``"tools"`` ran.
-        posted: The number of the item in the run's inbox that brought it; 0 for none.
-    """
+    """One act of steering, and where in the run it took effect."""
 
     verb: Verb
     messages: tuple[Message, ...]
     step: int
     place: Place
-    posted: int = 0
+    posted: int = 0  # the number of the item in the run's inbox that brought it; 0 for none
 
 
 def unrepeated(message: Message, before: Transcript) -> Message:

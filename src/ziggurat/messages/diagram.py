@@ -10,13 +10,10 @@ from ziggurat.core.service import Fact
 from ziggurat.core.visible import visible
 
 Shape = Literal["box", "round", "stadium", "circle", "diamond", "hexagon"]
-"""The shape of a node."""
 
 Mark = Literal["waiting", "running", "done", "failed", "skipped"]
-"""The state of a node, shown as its colour."""
 
 Arrow = Literal["solid", "dotted"]
-"""The line of an edge."""
 
 _SHAPES: dict[str, tuple[str, str]] = {
     "box": ("[", "]"),
@@ -34,12 +31,9 @@ COLOURS: dict[str, str] = {
     "failed": "fill:#f8d7da,stroke:#a94442",
     "skipped": "fill:#eeeeee,stroke:#999999,stroke-dasharray:3",
 }
-"""The colours of nodes with a mark, as Mermaid has them."""
 
 
 class DiagramNode(Struct, frozen=True):
-    """A node: a box with a label, or a frame around a diagram of its parts."""
-
     name: str
     label: str = ""
     shape: Shape = "box"
@@ -48,8 +42,6 @@ class DiagramNode(Struct, frozen=True):
 
 
 class DiagramEdge(Struct, frozen=True):
-    """An arrow from one node to another of the same diagram."""
-
     source: str
     target: str
     label: str = ""
@@ -58,8 +50,6 @@ class DiagramEdge(Struct, frozen=True):
 
 
 class Diagram(Struct, frozen=True):
-    """Nodes and edges; the nodes may be diagrams in turn."""
-
     nodes: tuple[DiagramNode, ...] = ()
     edges: tuple[DiagramEdge, ...] = ()
     direction: Literal["TB", "LR"] = "TB"

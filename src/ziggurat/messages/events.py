@@ -40,7 +40,6 @@ class StepEnded(Event, frozen=True):
 
 
 NodeStatus = Literal["pending", "running", "completed", "failed", "skipped"]
-"""The status of a node of a plan or a graph."""
 
 
 class NodeChanged(Event, frozen=True):

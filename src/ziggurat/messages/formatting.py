@@ -31,7 +31,6 @@ def call_text(call: ToolCall, width: int = 100) -> str:
 
 
 def result_text(result: ToolResult, width: int = 100) -> str:
-    """Return a tool result as one line: its kind of error, then its text and the kinds of its other parts."""
     text = result.text
     if not isinstance(result.content, str):
         others = [f"[{type(part).__name__.lower()}]" for part in result.content if not isinstance(part, Text)]

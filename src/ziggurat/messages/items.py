@@ -155,7 +155,6 @@ _HANDED, _GOES_ON, _REASON, _CONTEXT = (
 
 
 def handoff_entries(source: str, target: str, reason: str | None, context: object) -> list[str]:
-    """Return the text, in parts, with which an agent of a team hands the conversation over to another."""
     entries = [f"{source}{_HANDED}{target}{_GOES_ON}"]
     if reason:
         entries.append(f"{_REASON}{reason}")

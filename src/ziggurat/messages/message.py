@@ -162,7 +162,6 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="ty
 
 
 Part = Text | Image | Audio | File | Thinking | ToolCall | ToolResult
-"""The union of all parts."""
 
 
 def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCall:  # noqa: A002
@@ -183,7 +182,6 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
 
 
 def decoded(text: str, kind: type[T]) -> T | str:
-    """Return a JSON text as a value of a type, else the text itself."""
     try:
         check_depth(text)
         return codec.decoder(kind).decode(text)
@@ -204,8 +202,7 @@ def indented(text: str) -> str:
 Role = Literal["system", "user", "assistant", "tool"]
 """Who a message is from."""
 
-MEMORY = "memory"
-"""The origin of messages recalled from a memory."""
+MEMORY = "memory"  # the origin of messages recalled from a memory
 
 HANDOFF = "handoff"
 """The origin of the result of a tool that hands the conversation over, which is no data from outside."""
@@ -360,13 +357,10 @@ class WholePart(Struct, frozen=True, gc=False, tag="whole_part", tag_field="type
 
 
 PartDelta = TextDelta | ThinkingDelta | ToolCallDelta | WholePart
-"""Any piece of a reply."""
 
 
 @runtime_checkable
 class DeltaFilter(Protocol):
-    """The protocol of filters that change a reply while it is streamed; one is made for each call and try."""
-
     def push(self, delta: PartDelta, /) -> Iterable[PartDelta]:
         """Add a piece and return what may pass now; hold back what cannot be decided yet."""
         ...

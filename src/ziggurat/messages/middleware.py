@@ -204,12 +204,10 @@ class Caller(Protocol):
         ...
 
 
-CALLER: Key[Caller] = cast("Key[Caller]", METER)
-"""The agent that makes the call, in the scope of its calls."""
+CALLER: Key[Caller] = cast("Key[Caller]", METER)  # the agent that makes the call, in the scope of its calls
 
 
 def answer_in_text(response: ModelResponse) -> ParsedAnswer | None:
-    """Return the text of a reply as the final answer; None if it calls tools, or is not complete."""
     ended = not response.tool_calls and response.finish not in ("malformed", "paused")
     return ParsedAnswer(response.text) if ended else None
 

@@ -73,8 +73,7 @@ class OutputSchema(Struct, frozen=True):
     schema: dict[str, Any]
 
 
-TOOL_CHOICES = ("auto", "required", "none")
-"""The words of `ModelSettings.tool_choice`; any other is the name of a tool."""
+TOOL_CHOICES = ("auto", "required", "none")  # the words of `ModelSettings.tool_choice`; any other is the name of a tool
 
 
 class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
@@ -237,7 +236,6 @@ Model = Service[ModelRequest, ModelResponse]
 OutputMode = Literal["native", "tool", "prompted"]
 
 MODEL_NAME: Fact[str] = Fact("model name", "")
-"""The provider's name of the model."""
 
 WINDOW: Fact[int | None] = Fact("window", None)
 """The context window of the model in tokens, for input and output together."""
@@ -247,7 +245,6 @@ OUTPUT_MODES: Fact[tuple[OutputMode, ...]] = Fact("output modes", ("tool", "prom
 
 
 SPEC: Fact[ToolSpec | None] = Fact("spec", None)
-"""The tool's name, schema and declarations."""
 
 AS_TOOL: Fact[Callable[[Any], Any] | None] = Fact("as tool", None)
 """Makes a tool of a service that is none, such as an agent, with the layers around it."""
@@ -262,8 +259,7 @@ FINAL_ANSWER = "final_answer"
 GRAPH_ORIGIN = "knowledge graph"
 """The origin of a knowledge graph's answers; after a colon, the tools that the facts in it originally came from."""
 
-GRAPH_ADDED = "knowledge graph addition"
-"""The origin of a result that confirms an addition to a knowledge graph."""
+GRAPH_ADDED = "knowledge graph addition"  # the origin of a result that confirms an addition to a knowledge graph
 
 
 class EmbedRequest(Struct, frozen=True):

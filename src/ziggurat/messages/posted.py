@@ -54,14 +54,12 @@ class PostedWithdrawal(Struct, frozen=True, tag="withdrawal", tag_field="type"):
 
 
 PostedSteering = PostedCancel | PostedMessages
-"""What cancels or steers the run."""
 
 Posted = PostedEvent | PostedSteering | PostedDecisions | PostedWithdrawal
 """The content of an item in the inbox of a run."""
 
 
 def read_posted(data: bytes) -> Posted | None:
-    """Return the content of an item, None if it is damaged."""
     try:
         return cast("Posted", decode(data, Posted))
     except JournalCorrupt:
@@ -69,10 +67,7 @@ def read_posted(data: bytes) -> Posted | None:
 
 
 class Inboxes(Protocol):
-    """The inboxes of the runs of a store."""
-
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
         """Return the items of a run's inbox numbered higher than `after`, in order."""
 
-    async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
-        """Post an item to the inbox of a run; return whether its key is new."""
+    async def put_item(self, run_id: str, key: str, data: bytes) -> bool: ...

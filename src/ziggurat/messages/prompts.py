@@ -11,7 +11,6 @@ from ziggurat.messages.message import Message, Part, Text, mended, user
 from ziggurat.messages.validation import SENDABLE, problem_in, validate
 
 History = Annotated[Sequence[Message], Meta(description="as messages.from_openai(...) makes them of dictionaries")]
-"""Earlier messages."""
 
 Prompt = Annotated[
     str | Message | Part | Sequence[str | Part | Message],
@@ -61,7 +60,6 @@ def user_messages(prompt: Prompt, verb: str) -> tuple[Message, ...]:
 
 
 def _to_continue(history: Sequence[Message]) -> AgentRequest:
-    """Return the request to answer the end of a history, or raise if there is nothing to answer."""
     if not history or history[-1].role == "assistant":
         raise EmptyPrompt("there is nothing to answer: pass a prompt, or a history that ends with a question")
     return AgentRequest(tuple(history))
@@ -80,7 +78,6 @@ def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]
 
 
 def _check_history(history: Sequence[Message]) -> Sequence[Message]:
-    """Return the history, or raise if it cannot be sent to a model."""
     wrong = validate(history, SENDABLE)
     if wrong is not None:
         raise ConfigurationError(f"the history cannot be sent to a model: {wrong}")

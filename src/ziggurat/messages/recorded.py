@@ -40,7 +40,6 @@ class RecordedStep(Struct):
 
     @property
     def complete(self) -> bool:
-        """Whether the model has answered, and each of its calls has a result."""
         return bool(self.replies) and len(self.results) >= len(self.calls)
 
     def messages(self) -> list[Message]:
@@ -123,7 +122,6 @@ def waiting_steps(journal: LocalJournal, waits: Sequence[str]) -> list[Message]:
 
 
 def waiting_calls(entries: Iterable[JournalEntry], waits: Sequence[str]) -> list[ToolCall]:
-    """Return the tool calls around waits at paths, as they were made and as they were changed."""
     paths = {path for wait in waits for path in _calls_around(wait)}
     calls = [entry for entry in entries if isinstance(entry, (Pending, Intent)) and entry.path in paths]
     return [as_type(entry.request, ToolCall) for entry in calls]

@@ -163,7 +163,6 @@ def status_of(stop: Stop) -> str:
 
 
 STATUSES: tuple[str, ...] = ("running", *(kind.__struct_config__.tag for kind in get_args(Stop)), "Quarantined")
-"""The statuses of runs, by their names in records and lists."""
 
 
 def stop_of(error: BaseException) -> Stop:

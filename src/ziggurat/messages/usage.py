@@ -205,7 +205,6 @@ def cost(usage: Usage, model: str, *, at: datetime | None = None) -> Decimal | N
 
 
 def price_of_calls(usage: Usage, model: str) -> Decimal | None:
-    """Return what one or several calls of a model have cost together; None if that is unknown."""
     if usage == _NOTHING or _is_local(model):  # an answer from a cache, or of a model in this process
         return Decimal(0)
     price, calls = _calculated(usage, model), usage.requests
@@ -292,8 +291,7 @@ def _library() -> Any:
 
 _PositiveDecimal = Annotated[Decimal, Meta(gt=0)]
 
-ASSUMED_OUTPUT = 1024
-"""Tokens reserved for a reply without `max_tokens`, until a longer reply has been seen."""
+ASSUMED_OUTPUT = 1024  # tokens reserved for a reply without `max_tokens`, until a longer reply has been seen
 
 Price = Callable[[str, Usage], float | Decimal | None]
 """Returns the cost of a call from the model's name and the usage; None if the price is unknown."""
@@ -355,7 +353,6 @@ _LIMITS = (*TOKENS_AND_REQUESTS, "tool_calls", "steps", "cost")
 
 
 def limits_of(budget: Budget) -> dict[str, float]:
-    """Return the limits on the usage of model calls that a budget sets, by name: tokens, requests and cost."""
     limits: dict[str, float] = {
         name: limit for name in TOKENS_AND_REQUESTS if (limit := getattr(budget, name)) is not None
     }
@@ -443,7 +440,6 @@ def cost_of(cost: object, expected: Usage) -> object | None:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Return whether an error is the model's own reply, which it has given without reading or writing anything."""
     if not isinstance(error, errors.ModelError):
         return False
     return error.kind in _REFUSALS or ((error.status or 0) >= 400 and error.kind != "timeout")

@@ -161,7 +161,6 @@ def _without_thoughts(message: Message) -> tuple[Part, ...]:
 
 
 def problem_in(message: Message) -> str | None:
-    """Return what is wrong with the types of a message and its parts; None if all are valid."""
     parts: object = message.parts
     for part in parts if isinstance(parts, (tuple, list)) else ():
         if (wrong := problem_in_part(part)) is not None:
@@ -170,7 +169,6 @@ def problem_in(message: Message) -> str | None:
 
 
 def problem_in_part(part: object) -> str | None:
-    """Return what is wrong with the types of a part; None if all are valid."""
     if type(part) is Text and isinstance(part.text, str):
         return None
     if not isinstance(part, Part):

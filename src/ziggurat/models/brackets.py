@@ -6,12 +6,7 @@ _SIGNS = re.compile(r'["\\{}\[\]]')
 
 
 class Brackets:
-    """Finds the end of a JSON value in text that is still streaming.
-
-    >>> brackets = Brackets()
-    >>> brackets.end_in('{"a": "}'), brackets.end_in('"} rest')
-    (None, 2)
-    """
+    """Finds the end of a JSON value in text that is still streaming."""
 
     def __init__(self) -> None:
         self._depth = 0

@@ -120,12 +120,10 @@ class HttpEmbedder:
             raise ModelError(f"{name} returned no embeddings: {error}", kind="malformed") from None
 
     async def close(self) -> None:
-        """Close the connections of the running loop; they are closed with the loop anyway."""
         await self._endpoint.transport.close()
 
 
 def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:
-    """Return the vectors in the order of the texts, whatever their order in the answer."""
     by_index = {each.index: _packed(each.embedding, name) for each in answer.data}
     sizes = {len(vector) for vector in by_index.values()}
     if sorted(by_index) != list(range(count)) or len(answer.data) != count or len(sizes) > 1:

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, ExitStack
 from ziggurat.core.errors import ConfigurationError
 
 FORBID_VARIABLE = "ZIGGURAT_FORBID_REAL_CALLS"
-"""The environment variable that forbids real calls if set to 1."""
 
 _NO = frozenset({"", "0", "false", "no", "off"})
 

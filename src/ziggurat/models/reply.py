@@ -41,7 +41,6 @@ def _finish(message: Message) -> FinishReason:
 
 
 def response_of(reply: object, *, model: str, usage: Usage) -> ModelResponse | None:
-    """Make a response from a whole reply: a text, a message, a tool call or a response; None for anything else."""
     if isinstance(reply, str):
         return ModelResponse(Message("assistant", (Text(reply),) if reply else ()), usage=usage, model=model)
     if isinstance(reply, ToolCall):
@@ -65,8 +64,6 @@ def _check_role(message: Message, model: str) -> None:
 
 
 class Collector:
-    """Collects the pieces of a reply: emits each to listeners, and folds them into a response."""
-
     def __init__(self, ctx: Context, model: str, usage: Usage) -> None:
         self._ctx = ctx
         self._model = model

@@ -169,7 +169,6 @@ def _unknown(spec: str, provider: str, named: bool) -> str:
 
 
 def _meant(spec: str, provider: str) -> str:
-    """Return a suggestion for an unknown name, empty if there is none."""
     maker, slash, name = spec.partition("/")
     if slash and maker.lower() in PROVIDERS:
         return f"{maker.lower()}:{name}"

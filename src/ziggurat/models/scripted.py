@@ -127,7 +127,6 @@ class ScriptedModel:
         return self.calls[-1]
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Return the script's next reply."""
         self.calls.append(request)
         reply = self._pick(request, ctx)
         while callable(reply) and not isinstance(reply, type):

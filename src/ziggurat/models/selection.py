@@ -15,9 +15,7 @@ from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.endpoint import base_of, key_of
 
 MODEL = "ZIGGURAT_MODEL"
-"""The environment variable that names the model."""
-PROBE_SECONDS = 0.3
-"""How long local servers may take to answer, all together."""
+PROBE_SECONDS = 0.3  # how long local servers may take to answer, all together
 
 EXAMPLES = {
     "anthropic": "claude-sonnet-4-5",
@@ -45,8 +43,7 @@ _HOSTED = (
     *("xai", "openrouter", "together", "fireworks", "cerebras"),
 )
 _SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")
-_LARGEST = 1_000_000
-"""How many bytes of a list of models are read."""
+_LARGEST = 1_000_000  # how many bytes of a list of models are read
 _LONGEST_NAME = 200
 
 

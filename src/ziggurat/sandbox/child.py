@@ -119,7 +119,6 @@ def _fault(error: BaseException, name: str) -> str:
 
 
 def main() -> None:
-    """Serve the programs of a session."""
     link = _Link()
     begin = link.read()
     if not begin["confined"]:

@@ -20,8 +20,7 @@ from ziggurat.sandbox.sandbox import LimitReached, Printed, ProgramCall, Sandbox
 _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
 """The program of the process. It is not imported here: it is for Linux, and changes what it imports."""
 
-_START = 10.0
-"""Seconds in which the process must have started."""
+_START = 10.0  # seconds in which the process must have started
 
 # Landlock guards what files contain, not what else belongs to them, and nothing of processes but signals.
 _DENIED = [
@@ -35,13 +34,11 @@ _DENIED_ON_X86 = ["chmod", "chown", "lchown", "utime", "utimes", "futimesat", "i
 
 _NO_MESSAGE = "RuntimeError: the program has written what is no message"
 
-_PYTHON = 128 * 2**20
-"""Bytes of address space that Python itself takes, which the limit on variables does not mean."""
+_PYTHON = 128 * 2**20  # bytes of address space that Python itself takes, which the limit on variables does not mean
 
 
 @cache
 def missing() -> str | None:
-    """Return why this level is not available, or None if it is."""
     if sys.platform != "linux":
         return "it needs Linux"
     reasons = {"sandlock": sandlock_missing(), "bwrap": _without_bwrap()}
@@ -50,7 +47,6 @@ def missing() -> str | None:
 
 @cache
 def sandlock_missing() -> str | None:
-    """Return why `sandlock` is not available, or None if it is."""
     try:
         import sandlock
     except (ImportError, OSError):
@@ -100,7 +96,6 @@ def _without_bwrap() -> str | None:
 
 
 def _python_paths() -> list[str]:
-    """Return the paths that Python itself is read from."""
     system = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"]
     return [path for path in dict.fromkeys((sys.prefix, sys.base_prefix, *system, _CHILD)) if os.path.exists(path)]
 
@@ -144,7 +139,6 @@ class ConfinedProcess:
         self.send({"error": kind, "text": text})
 
     async def turn(self, _until: float) -> ProgramCall | tuple[Any, str]:
-        """Return the next call, or the value and the error at the end."""
         while not (message := await self.read()).keys() & {"done", "call"}:
             self._printed.add("stdout", str(message.get("printed", "")))
         if "done" in message:

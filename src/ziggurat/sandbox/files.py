@@ -18,17 +18,10 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.journal.entries import JournalEntry, Result
 
-MAX_PATH = 1024
-"""Characters of a path; a name in it has at most 255 bytes."""
-
-MAX_FILE = 10 * 1024 * 1024
-"""Bytes of a file."""
-
-MAX_FILES = 10_000
-"""Files that are listed, and that a run may have on its record."""
-
-CHANGE = "workspace_file"
-"""The name with which a change of a file is recorded."""
+MAX_PATH = 1024  # characters of a path; a name in it has at most 255 bytes
+MAX_FILE = 10 * 1024 * 1024  # bytes of a file
+MAX_FILES = 10_000  # files that are listed, and that a run may have on its record
+CHANGE = "workspace_file"  # the name with which a change of a file is recorded
 
 
 class FileChange(Struct, frozen=True, omit_defaults=True):
@@ -49,7 +42,6 @@ class Edit(Struct, frozen=True):
     every: bool = False
 
     def applied(self, was: str | None) -> FileChange:
-        """Return the file as it is after the change."""
         if self.old is None:
             return FileChange(self.path, self.text, was is None)
         was = was or ""
@@ -132,7 +124,6 @@ class FolderFiles:
         return sorted(found[:MAX_FILES])
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file, None if there is none."""
         above, _, name = path.rpartition("/")
         try:
             with self._opened(above) as folder:

@@ -16,16 +16,12 @@ from ziggurat.sandbox.sandbox import LimitReached, Printed, ProgramCall, Sandbox
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMontySession, AsyncSnapshot
 
-VERSION = "1.4.0"
-"""The version whose limits and traps are tested; its language and interface change with each."""
-
-_GRACE = 0.5
-"""Seconds after its limit in which the interpreter stops by itself; then its process is killed."""
+VERSION = "1.4.0"  # the version whose limits and traps are tested; its language and interface change with each
+_GRACE = 0.5  # seconds after its limit in which the interpreter stops by itself; then its process is killed
 
 
 @cache
 def missing() -> str | None:
-    """Return why this level is not available, or None if it is."""
     try:
         import pydantic_monty  # noqa: F401
 

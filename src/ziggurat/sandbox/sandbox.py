@@ -17,14 +17,9 @@ if TYPE_CHECKING:
     from ziggurat.sandbox.confined import ConfinedProcess
     from ziggurat.sandbox.monty import MontyProcess
 
-MAX_DEPTH = 64
-"""How deep a value from a sandbox may be nested."""
-
-_MAX_NODES = 100_000
-"""How many parts it may have; one that occurs several times counts each time."""
-
-_MAX_BITS = 4_096
-"""The size of its integers: longer ones are slow to write in decimal."""
+MAX_DEPTH = 64  # how deep a value from a sandbox may be nested
+_MAX_NODES = 100_000  # how many parts it may have; one that occurs several times counts each time
+_MAX_BITS = 4_096  # the size of its integers: longer ones are slow to write in decimal
 
 ProgramErrorKind = Literal["PermissionError", "RuntimeError", "TimeoutError", "TypeError", "ValueError"]
 
@@ -43,8 +38,7 @@ class ProgramError(Exception):
         self.text: str = text
 
 
-class LimitReached(Exception):
-    """A limit ended a program, and its session."""
+class LimitReached(Exception): ...
 
 
 HostCall = Callable[[str, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
@@ -68,8 +62,6 @@ class ProgramResult(Struct, frozen=True):
 
 
 class ProgramCall(Struct, frozen=True):
-    """A call of which a program waits for the answer."""
-
     name: str
     args: Any
     kwargs: Any

@@ -40,7 +40,6 @@ Damage = Literal[
     "DanglingReasoning",
     "DuplicateReasoning",
 ]
-"""A way to break a conversation."""
 
 _Length = Annotated[int, Meta(ge=2)]
 
@@ -191,4 +190,3 @@ _DAMAGES: dict[Damage, tuple[Callable[[list[Message]], list[int]], _Change]] = {
     "DanglingReasoning": (_thinkers, _with_parts(lambda parts, random: (*parts[1:], parts[0]))),
     "DuplicateReasoning": (_thinkers, _with_parts(lambda parts, random: (parts[0], *parts))),
 }
-"""For each kind of damage, the places where it can be done, and the messages after it."""

@@ -16,8 +16,7 @@ from ziggurat.databases.writer import is_busy
 from ziggurat.tools.guarded_call import ABANDONED_CALLS
 
 _TURNS = 10_000
-_PAUSE = 0.001
-"""Seconds of real time between checks whether a store has finished its work."""
+_PAUSE = 0.001  # seconds of real time between checks whether a store has finished its work
 
 
 class _HandTimer:
@@ -156,8 +155,7 @@ class HandClock:
 
 # -- leaks -------------------------------------------------------------------------------------------------------
 
-POOLS = ("asyncio_", "ziggurat")
-"""Prefixes of the names of threads that are kept running on purpose."""
+POOLS = ("asyncio_", "ziggurat")  # prefixes of the names of threads that are kept running on purpose
 
 
 class assert_no_leaks:  # noqa: N801 - reads like a function

@@ -37,7 +37,6 @@ from ziggurat.testing.loop import HandClock
 LONG_AGO, LATER = 1.0, 10_000_000_000.0
 
 Factory = Callable[[Clock], Store]
-"""Opens the store under test, each time as another process would."""
 
 Check = Callable[["StoreUnderTest"], Awaitable[None]]
 
@@ -449,7 +448,6 @@ async def _claims(store: Store, limit: int = 1, agent: str = "desk") -> list[Cla
 
 
 async def _claimed(store: Store, limit: int = 1, agent: str = "desk") -> list[str]:
-    """Claim logs, and return their ids."""
     return [claim.log.removeprefix("run:") for claim in await _claims(store, limit, agent)]
 
 
@@ -567,7 +565,6 @@ QUEUE_CHECKS = (
     what_is_posted_wakes_who_waits,
     a_wait_for_signals_ends,
 )
-"""The checks of the queue of a store."""
 
 
 CHECKS: tuple[Check, ...] = (

@@ -14,11 +14,8 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.arguments import check_size, unique_object
 from ziggurat.tools.values import field_names
 
-MAX_DEPTH = 100
-"""How many levels deep the arrays and objects in a tool's arguments may be nested."""
-
-MAX_PROBLEMS = 20
-"""Problems listed for one call; the rest are only counted."""
+MAX_DEPTH = 100  # how many levels deep the arrays and objects in a tool's arguments may be nested
+MAX_PROBLEMS = 20  # problems listed for one call; the rest are only counted
 
 _MAX_LINE = 1_000
 
@@ -119,7 +116,6 @@ def listing(problems: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a short text for a wrong value, in JSON terms."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
@@ -154,7 +150,6 @@ def explain(name: str, error: msgspec.ValidationError, value: object, schema: Ma
 
 
 def path_in(name: str, error: msgspec.ValidationError) -> str:
-    """Return the path of the value that the decoder refused, from the parameter on; ``[...]`` is any key."""
     place = re.search(_PLACE, str(error))
     return name + (place[1] if place else "")
 

@@ -11,14 +11,9 @@ from typing import Any
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 
-MAX_LENGTH = 2000
-"""Characters an expression may have."""
-
-MAX_DEPTH = 50
-"""How deep signs, powers and right operands may be nested."""
-
-_MAX_BITS = 14_000
-"""Bits of the largest whole number, just below Python's default limit for printing (4,300 digits)."""
+MAX_LENGTH = 2000  # characters an expression may have
+MAX_DEPTH = 50  # how deep signs, powers and right operands may be nested
+_MAX_BITS = 14_000  # bits of the largest whole number, just below Python's default limit for printing (4,300 digits)
 
 _NUMBER = re.compile(r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII)
 _UNKNOWN = re.compile(r"\w+|[^\s()+*/%-]")

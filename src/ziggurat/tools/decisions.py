@@ -22,8 +22,6 @@ Normalize = Callable[[ToolCall], ToolCall]
 
 
 class Question(Struct, frozen=True, omit_defaults=True):
-    """What is asked, as it is recorded."""
-
     question: str
     answer: dict[str, Any]
     default: tuple[Any, ...] = ()
@@ -35,8 +33,6 @@ def question_of(call: ToolCall) -> Question:
 
 
 class Awaited(Struct, frozen=True, omit_defaults=True):
-    """The event that a run waits for, as it is recorded."""
-
     event: str
     value: dict[str, Any]
     default: tuple[Any, ...] = ()
@@ -61,10 +57,7 @@ def expired(item: PendingItem, now: float) -> Decision | None:
 
 
 def fitting(item: PendingItem, decision: Decision, normalize: Normalize | None) -> Decision:
-    """Return a decision as it is recorded: with changed arguments as JSON text, an answer as plain data.
-
-    `normalize` is None for an unknown tool. Raises InvalidArguments if the decision cannot be carried out.
-    """
+    """Return a decision as it is recorded; raises InvalidArguments if it cannot be carried out."""
     wrong: str | None = None
     if isinstance(decision, Deny):
         if not isinstance(decision.reason, str):
@@ -109,7 +102,6 @@ _UNSETTLED = (
 
 
 def normalize_request(call: ToolCall) -> ToolCall:
-    """Return a call of a model with the whole request as it will be sent, as canonical JSON."""
     return ToolCall(call.id, call.name, request_arguments(request_in(call), call.name))
 
 

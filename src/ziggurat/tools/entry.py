@@ -14,8 +14,7 @@ from ziggurat.messages.model import AS_TOOL, NORMALIZE, SPEC, ToolSpec
 from ziggurat.tools.function import FunctionTool, guard_call, tool
 from ziggurat.tools.signature import plain_form
 
-SEARCH_TOOLS = "search_tools"
-"""The name of the tool that finds others; its result is a list of objects with a `name`."""
+SEARCH_TOOLS = "search_tools"  # the name of the tool that finds others; its result is a list of objects with a `name`
 
 
 class Offer(Struct, frozen=True, eq=False):
@@ -39,7 +38,6 @@ class ToolSource(Protocol):
 
 
 def is_source(tool: object) -> bool:
-    """Return whether what an agent is given as a tool is a source of tools."""
     return hasattr(type(tool), "offer_tools")
 
 
@@ -70,7 +68,6 @@ class ToolStatistics(Struct, eq=False):
         return self.seconds / self.calls if self.calls else 0.0
 
     def add(self, seconds: float, result: ToolResult) -> None:
-        """Count a call."""
         self.calls += 1
         self.seconds += seconds
         if result.error is not None:
@@ -86,7 +83,6 @@ class ToolEntry(Struct, frozen=True, eq=False):
 
 
 def _as_function_tool(each: Any) -> Any:
-    """Return a function as a tool, with the layers that are around it."""
     inner = getattr(each, "inner", None)
     layered = None if inner is None else rewrapped(each, _as_function_tool(inner))
     return tool(each) if layered is None else layered

@@ -36,8 +36,7 @@ _CUT = "\n[cut: the rest was not asked for]"
 _ABSENT: Any = None  # not typed as None: to type checkers a tool is a service from ToolCall, which takes a Context
 
 
-Validator = Callable[..., str | None]
-"""Called with a tool's arguments; returns what is wrong with them, or None."""
+Validator = Callable[..., str | None]  # called with a tool's arguments; returns what is wrong with them, or None
 
 
 class FunctionTool(Generic[F_co]):
@@ -163,7 +162,6 @@ class FunctionTool(Generic[F_co]):
         )
 
     async def _collect(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
-        """Join the pieces of an async generator and emit each; stop reading at `MAX_RESULT` characters."""
         pieces: list[str] = []
         size = 0
         filters = ctx.scope.get(TOOL_DELTAS)
@@ -380,7 +378,6 @@ def raw_tool(
 
 
 def checked_spec(spec: ToolSpec) -> ToolSpec:
-    """Return a tool's spec, after checking that it can be offered to models."""
     if not spec.name.isascii() or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
         raise ConfigurationError(
             f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GRACE = 1.0
-"""Seconds that a cancelled tool has to clean up before it is abandoned."""
+GRACE = 1.0  # seconds that a cancelled tool has to clean up before it is abandoned
 
 CANCELLED_ITSELF = "the tool cancelled the task it ran in"
-"""The error text for a tool that cancelled its own task."""
 
 
 class Frozen(Struct):
@@ -68,11 +66,9 @@ class Frozen(Struct):
         self.runs += 1
 
 
-TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
-"""Changes each piece that a tool yields."""
+TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")  # changes each piece that a tool yields
 
 APPROVED_CALL: Key[Frozen | None] = Key("approved call")
-"""The approved call of a composite tool."""
 
 
 def frozen_in(ctx: Context) -> Frozen | None:
@@ -118,15 +114,13 @@ class _AbandonedCalls:
         return len(self._running)
 
     def tasks(self, loop: asyncio.AbstractEventLoop) -> "set[asyncio.Task[object]]":
-        """Return the abandoned tasks of an event loop that still run."""
         return {each for each in self._running if isinstance(each, asyncio.Task) and each.get_loop() is loop}
 
 
 ABANDONED_CALLS = _AbandonedCalls()
 
 
-_BLOCKING = 0.5
-"""Seconds that an async tool may take without a wait before it is warned of."""
+_BLOCKING = 0.5  # seconds that an async tool may take without a wait before it is warned of
 
 
 async def run_guarded(
@@ -243,7 +237,6 @@ async def _ringing(work: Awaitable[T], ended: "asyncio.Future[None]") -> T:
 
 
 async def _wait_until_done(ended: "asyncio.Future[None]", watch: Stopwatch, seconds: float | None) -> None:
-    """Wait for the end of a task, at most until `seconds` have been counted in all."""
     alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: ring(ended))
     try:
         await ended

@@ -37,7 +37,6 @@ _OTHER_STYLE = r"^[ ]*[:@](param|parameter|arg|argument|key|keyword|type|returns
 
 
 def describe(function: Callable[..., object]) -> Docstring:
-    """Parse the docstring of a function, a method, a partial or a callable object."""
     target = _unwrapped(function)
     if inspect.isroutine(target):
         return parse(target.__doc__ or "")
@@ -49,12 +48,7 @@ def describe(function: Callable[..., object]) -> Docstring:
 
 
 def parse(text: str) -> Docstring:
-    """Parse a docstring in any of the four styles.
-
-    Example:
-        >>> parse("Add two numbers.").summary
-        'Add two numbers.'
-    """
+    """Parse a docstring in any of the four styles."""
     whole, text = text, inspect.cleandoc(text).strip()
     if "\n" not in text and not text.startswith((":", "@")):
         return Docstring(text)
@@ -134,8 +128,6 @@ _INFERABLE = (bool, int, float, str, list, dict, enum.Enum)
 
 
 class Inspection(msgspec.Struct, frozen=True, eq=False):
-    """What a function's signature declares."""
-
     name: str
     inputs: dict[str, Parameter]
     defaults: dict[str, object]
@@ -148,7 +140,6 @@ class Inspection(msgspec.Struct, frozen=True, eq=False):
 
 
 def inspect_function(function: Callable[..., object], name: str | None = None) -> Inspection:
-    """Inspect a function, a bound method, a partial or an object with ``__call__``."""
     if is_method := _is_method(function):
         function = functools.partial(function, None)
     runs = _runs(function)

@@ -66,7 +66,6 @@ def _is_lost_itself(error: BaseException) -> bool:
 
 
 def unknown_outcome(name: str, error: BaseException | None = None) -> NotRepeatable:
-    """Return the error of a call of a tool that acts once only and may have taken effect."""
     why = "it was cancelled" if isinstance(error, CancelledError) else "" if error is None else text_of_error(error)
     return NotRepeatable(
         f"{name} was interrupted and acts once only, so it was not run again; whether it took effect is unknown: find "

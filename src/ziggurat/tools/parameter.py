@@ -107,17 +107,13 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         return codec.convert(again, self.wire, str_keys=True, dec_hook=read_back)
 
     def revive(self, form: object) -> object:
-        """Convert the JSON data that `recorded` has returned back to the type."""
         try:
             return self.restore(form)
         except ValueError:
             return self.exactly(form)  # it is what was accepted, such as a number as text
 
     def recorded(self, value: object, *accepted: object) -> object:
-        """Return the plain JSON data with which a value is recorded, which reads back as the value.
-
-        The JSON from which it was made is recorded where what the value writes reads back as something else.
-        """
+        """Return the plain JSON data with which a value is recorded, which reads back as the value."""
         if type(value) is self.wire and self.is_scalar:
             return value
         wrong, place = "", None
@@ -195,7 +191,6 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             return False
 
     def strictly(self, value: object) -> object:
-        """Convert one plain JSON value of a type that msgspec reads; raises msgspec.ValidationError."""
         return codec.convert(value, self.wire, dec_hook=read_back)
 
     def exactly(self, value: object) -> object:
@@ -211,7 +206,6 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         return decoded
 
     def _explain(self, error: msgspec.ValidationError, value: object) -> str:
-        """Explain the decoder's error; it does not name the entry of a mapping, so try the entries one by one."""
         for key, each in value.items() if isinstance(value, dict) and "`$[...]" in str(error) else ():
             try:
                 codec.convert({key: each}, self.wire, strict=False, dec_hook=read_back)

@@ -17,8 +17,7 @@ PERMISSIONS = frozenset(
 )
 """The permissions that have a fixed meaning; any other is written ``custom:name``."""
 
-GRANTS: Key[frozenset[str]] = Key("grants")
-"""The permissions granted to the tools of a run and of all agents below."""
+GRANTS: Key[frozenset[str]] = Key("grants")  # the permissions granted to the tools of a run and of all agents below
 
 DECLARED_ONLY: Key[bool] = Key("declared only")
 """Whether the run was given grants, so that a tool that declares no permissions is denied."""
@@ -47,12 +46,10 @@ class PermissionCheck(Struct, frozen=True):
 
     @property
     def allowed(self) -> bool:
-        """Whether the call was allowed."""
         return not self.missing
 
 
 Permissions = Annotated[Iterable[str], Meta(description="such as ['network']")]
-"""Names of permissions."""
 
 
 class PermissionLog:
@@ -92,7 +89,6 @@ class PermissionLog:
 
 
 PERMISSION_LOG: Key[PermissionLog] = Key("permission log")
-"""The log of a run's permission checks."""
 
 
 def check(spec: ToolSpec, ctx: Context) -> None:
@@ -117,7 +113,6 @@ def check(spec: ToolSpec, ctx: Context) -> None:
 
 
 def note_unknown(name: str, ctx: Context) -> None:
-    """Record a call of a tool that does not exist in the permission log, if there is one."""
     if ctx.scope.get(PERMISSION_LOG) is not None:
         _note(name, (), ("[no such tool]",), ctx)
 
@@ -130,7 +125,6 @@ def _note(tool: str, declared: Iterable[str], missing: tuple[str, ...], ctx: Con
 
 
 def known(grants: Iterable[str]) -> frozenset[str]:
-    """Return the permissions as a set, after checking their names."""
     names = frozenset(grants)
     unknown = sorted(
         str(grant)
@@ -146,7 +140,6 @@ def known(grants: Iterable[str]) -> frozenset[str]:
 
 
 def limit_grants(scope: dict[Key[Any], Any], grants: Iterable[str]) -> None:
-    """Limit the grants in the scope of a run to those that are on its record."""
     recorded = frozenset(grants)
     scope[GRANTS], scope[DECLARED_ONLY] = recorded & scope.get(GRANTS, recorded), True
 

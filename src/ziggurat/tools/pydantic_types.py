@@ -32,7 +32,6 @@ def _with_sorted_sets(data: object, value: object) -> object:
 
 
 def pydantic_schema(annotation: Any) -> dict[str, object]:
-    """Return the JSON Schema of a type that pydantic reads."""
     adapter = _adapter(annotation)
     import pydantic
     from pydantic.json_schema import GenerateJsonSchema
@@ -50,8 +49,6 @@ def pydantic_schema(annotation: Any) -> dict[str, object]:
 
 
 class PydanticReader:
-    """Converts plain JSON data to a type of pydantic, and back."""
-
     def __init__(self, name: str, annotation: Any, schema: unions.Schema) -> None:
         self._name = name
         self._adapter = _adapter(annotation)
@@ -89,7 +86,6 @@ class PydanticReader:
         return None
 
     def check(self, value: object) -> object:
-        """Convert plain JSON data to the type."""
         steered: list[object] = []
         if self._has_unions:
             value = self._told_apart(value, self._schema, self._name, steered)

@@ -21,14 +21,9 @@ from ziggurat.messages.message import Audio, File, Image, Text, ToolCall, ToolRe
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import problem_in_part
 
-MAX_RESULT = 200_000
-"""Characters of a result that enter the conversation; the rest is cut, with a note."""
-
-_MAX_KEPT = 10_000_000
-"""Characters of a result before that, which hooks see: `after_tool` may put them elsewhere."""
-
-_MAX_DATA = 32_000_000
-"""Bytes of images, audio and files in one result; providers accept no larger requests."""
+MAX_RESULT = 200_000  # characters of a result that enter the conversation; the rest is cut, with a note
+_MAX_KEPT = 10_000_000  # characters of a result before that, which hooks see: `after_tool` may put them elsewhere
+_MAX_DATA = 32_000_000  # bytes of images, audio and files in one result; providers accept no larger requests
 
 _MAX_PARTS = 1_000
 _KINDS = get_args(ToolErrorKind)
@@ -43,7 +38,6 @@ _TEXTS = (str, bytes, bytearray)
 
 
 def result_of(value: object, call: ToolCall) -> ToolResult:
-    """Turn what a tool returned into its result."""
     kind = type(value)
     if kind is str:
         return ToolResult(call.id, call.name, _clean(value), None, call.name)  # type: ignore[arg-type]
@@ -174,7 +168,6 @@ def _children(node: object) -> "list[object]":
 
 
 def error_result(error: BaseException, call: ToolCall) -> ToolResult:
-    """Turn an error into a result that tells the model what went wrong, with the kind of error."""
     return ToolResult(call.id, call.name, _clean(text_of_error(error)), kind_of(error), call.name)
 
 

@@ -42,11 +42,7 @@ _FORMATS: dict[object, object] = {
 
 
 def schema_of(annotation: object) -> JSONSchema:
-    """Translate a type into JSON Schema; ``object`` and ``Any`` have no constraint.
-
-    >>> schema_of(list[int])
-    {'type': 'array', 'items': {'type': 'integer'}}
-    """
+    """Translate a type into JSON Schema; ``object`` and ``Any`` have no constraint."""
     return shown_form(form_of(annotation))
 
 
@@ -76,7 +72,6 @@ def unfolded(schema: JSONSchema) -> JSONSchema:
 
 
 def form_of(annotation: object) -> JSONSchema:
-    """Return the schema of a type as its values are written; raises as `schema_of` does."""
     if annotation is object:
         return {}
     definitions: JSONSchema = {}
@@ -99,7 +94,6 @@ def form_of(annotation: object) -> JSONSchema:
 
 
 def _check_patterns(schema: JSONSchema) -> None:
-    """Raise for a pattern that msgspec would match with `re`, and that can hang."""
     for each in mappings_in(schema):
         if isinstance(pattern := each.get("pattern"), str):
             must_be_fast(pattern, each.get("maxLength", MAX_ARGUMENTS))
@@ -260,14 +254,12 @@ _OPEN = r"\((?:\?(?:P<\w+>|[a-zA-Z-]*:|[=!>]|<[=!]|[a-zA-Z]+(?=\))))?"
 _TOKEN = re.compile(rf"(?:(?P<open>{_OPEN})|(?P<atom>{_ONE})|[)|])(?P<times>[*+?]|\{{\d*,?\d*\}})?[?+]?", re.DOTALL)
 _SAMPLES = [*map(chr, range(128)), "\xa0", "\xe9", "\u0663", "\u4e2d"]
 _OFTEN = 32
-_MOST_STEPS = 100_000_000
-"""They take about a second."""
+_MOST_STEPS = 100_000_000  # they take about a second
 
 Token = re.Match[str]
 
 
 def must_be_fast(pattern: str, longest: int) -> None:
-    """Raise ConfigurationError for a pattern that takes long for a text of so many characters."""
     if steps(pattern, longest) > _MOST_STEPS:
         fitting = next((each for each in (10_000, 1_000, 300, 30) if steps(pattern, each) <= _MOST_STEPS), None)
         marked = "begin or end the group with a character that is nowhere else in it, as in (-[a-z]+)*"
@@ -278,16 +270,11 @@ def must_be_fast(pattern: str, longest: int) -> None:
 
 
 def steps(pattern: str, longest: int) -> float:
-    """Return about how many steps `re` takes at most to match a text of so many characters.
-
-    A repeat multiplies those of the ones after it by its length if it may end at several places: what follows it also
-    matches its letters. So does the place where a match begins. A repeated group takes for ever if it matches a text in
-    several ways: it may repeat if it always matches the same, if its choices begin differently, or if it begins or ends
-    with a character that is nowhere else in it.
-
-    >>> steps(r"^a*a*b", 1_000), steps(r"^a*b", 1_000), steps(r"^(\\w+\\s?)+$", 1_000)
-    (1000000, 1000, inf)
-    """
+    """Return about how many steps `re` takes at most to match a text of so many characters."""
+    # A repeat multiplies those of the ones after it by its length if it may end at several places: what follows it also
+    # matches its letters. So does the place where a match begins. A repeated group takes for ever if it matches a text
+    # in several ways: it may repeat if it always matches the same, if its choices begin differently, or if it begins or
+    # ends with a character that is nowhere else in it.
     flags = re.DOTALL | re.IGNORECASE if "(?i" in pattern else re.DOTALL
     tokens = list(_TOKEN.finditer(pattern))
     anchored = bool(re.match(r"(\(\?\w+\))?(\^|\\A)", pattern))
@@ -326,7 +313,6 @@ def _is_optional(token: Token) -> bool:
 
 
 def _letters(tokens: Iterable[Token], flags: int) -> frozenset[str]:
-    """Return the samples that atoms match."""
     return frozenset().union(*(_samples(each["atom"], flags) for each in tokens if each["atom"]))
 
 
@@ -358,7 +344,6 @@ def _after(tokens: list[Token], index: int) -> Iterator[Token]:
 
 
 def _is_certain(body: list[Token]) -> bool:
-    """Return whether a group matches each text in one way."""
     written = "".join(each[0] for each in body)
     if re.fullmatch(r"[\w-]+(\|[\w-]+)*", written):
         starts = [choice[0] for choice in written.split("|")]

@@ -56,11 +56,9 @@ class Signature(Inspection, frozen=True, eq=False):
         )
 
     def decode(self, arguments: str | bytes) -> dict[str, object]:
-        """Decode a model's JSON into keyword arguments for the function; omitted ones are left out.
-
-        Small mistakes are repaired: ``"3"`` for 3, null for a parameter with a default, one value for a list, JSON
-        within a string, an empty text for no arguments. The error has a line for each problem.
-        """
+        """Decode a model's JSON into keyword arguments for the function; the error has a line for each problem."""
+        # Small mistakes are repaired: ``"3"`` for 3, null for a parameter with a default, one value for a list, JSON
+        # within a string, an empty text for no arguments.
         if len(arguments) > SHORT:
             check_size(arguments)
         try:
@@ -187,7 +185,6 @@ class RawSchema(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str, schema: dict[str, Any]) -> "RawSchema":
-        """Make one from a function `(arguments)` or `(arguments, ctx)` and the schema of its arguments."""
         if schema.get("type", "object") != "object":
             raise ConfigurationError(
                 f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
@@ -211,7 +208,6 @@ class RawSchema(msgspec.Struct, frozen=True):
         )
 
     def normalize(self, arguments: str) -> str:
-        """Return the arguments as canonical JSON of what the function will receive."""
         return canonical(self.decode(arguments)["arguments"]).decode()
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:

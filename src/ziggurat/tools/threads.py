@@ -24,8 +24,7 @@ T = TypeVar("T")
 
 Job = Callable[[], None]
 
-_PATIENCE = 1.0
-"""Seconds between a thread's checks that the event loop it waits for is still open."""
+_PATIENCE = 1.0  # seconds between a thread's checks that the event loop it waits for is still open
 
 
 class ThreadCall(Struct, eq=False):
@@ -48,8 +47,6 @@ class ThreadCall(Struct, eq=False):
 
 
 class ThreadPool:
-    """A pool of at most `size` working threads."""
-
     def __init__(self, size: int) -> None:
         self.size = size
         self.forget()
@@ -227,12 +224,10 @@ _thread = threading.local()
 
 
 def loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that waits for the tool in this thread; None in any other thread."""
     return getattr(_thread, "loop", None)
 
 
 POOL = ThreadPool(min(32, (os.cpu_count() or 1) + 4))
-"""The thread pool of this process."""
 
 
 def _reset_in_child() -> None:
@@ -266,7 +261,6 @@ def rules_hold(ctx: Context) -> None:
 
 
 def run_ended(run_id: str) -> None:
-    """Note that a run is no longer in progress in this process."""
     _guarded.discard(run_id)
 
 

@@ -19,8 +19,6 @@ _MAX_LISTED = 50  # names of tools in an error for the model
 
 
 class Quorum(msgspec.Struct, frozen=True):
-    """The number of calls of a reply that must succeed; made by `quorum_join`."""
-
     count: int
 
     def __repr__(self) -> str:
@@ -210,4 +208,3 @@ class Toolbox:
 
 
 TOOLS: Fact[Toolbox | None] = Fact("tools", None)
-"""The tools of an agent, reachable through its layers."""

@@ -19,8 +19,6 @@ _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of a type that msgspec cannot read."""
-
     annotation: Any
     reader: Literal["pydantic", "members"]
 
@@ -35,7 +33,6 @@ def alternatives(annotation: object) -> tuple[object, ...]:
 
 
 def divide(annotation: Any) -> tuple[Any, dict[type, Part]]:
-    """Divide a type into what msgspec reads and the parts that are read otherwise."""
     parts: dict[type, Part] = {}
     return _divided(annotation, parts), parts
 

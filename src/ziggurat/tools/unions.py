@@ -45,7 +45,6 @@ def key_of(classes: Sequence[Schema]) -> tuple[str, dict[str, int]]:
 
 
 def is_tag(key: str, classes: Sequence[Schema]) -> bool:
-    """Return whether a key is not one of the classes' own fields."""
     return all(key not in each["properties"] for each in classes)
 
 
@@ -75,7 +74,6 @@ def shown_union(schema: Schema, definitions: Definitions, asked: bool) -> Schema
 
 
 def _overlap(one: Schema, other: Schema) -> bool:
-    """Return whether an object may have the form of two classes."""
     return all(name in b["properties"] for a, b in ((one, other), (other, one)) for name in a.get("required", ()))
 
 
@@ -111,12 +109,10 @@ def chosen(
 
 
 def without(value: dict[str, Any], key: str, classes: Sequence[Schema]) -> dict[str, Any]:
-    """Return an object without the tag that tells classes apart."""
     return {name: each for name, each in value.items() if name != key} if is_tag(key, classes) else value
 
 
 def tagged(data: object, number: int, classes: Sequence[Schema]) -> object:
-    """Return plain data with the tag of its class."""
     key, names = key_of(classes)
     if not isinstance(data, dict) or not is_tag(key, classes):
         return data
@@ -187,7 +183,6 @@ class Members:
 
     @property
     def one_way(self) -> str | None:
-        """The reason why a member is not read as it is written."""
         return next((each.one_way for each in self._members if each.one_way is not None), None)
 
     def check(self, value: object) -> object:

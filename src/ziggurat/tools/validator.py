@@ -21,27 +21,15 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 
-MAX_SCHEMA = 500_000
-"""Bytes of JSON that a schema may have."""
-
-_MAX_MATCHING = 1_000_000
-"""Characters of a value times the weight of the patterns that they may be matched with."""
-
-_MAX_PATTERNS = 1_000
-"""Weight of all patterns of a schema together."""
-
-_ALL_TOLD = 20_000
-"""Checks of one value up to which all problems are collected."""
-
-_FIRST_TOLD = 500_000
-"""Checks of one value up to which the first problem is searched for."""
-
-_PATTERN_SIZE = 256 * 1024
-"""Bytes that one pattern may take when it is compiled."""
+MAX_SCHEMA = 500_000  # bytes of JSON that a schema may have
+_MAX_MATCHING = 1_000_000  # characters of a value times the weight of the patterns that they may be matched with
+_MAX_PATTERNS = 1_000  # weight of all patterns of a schema together
+_ALL_TOLD = 20_000  # checks of one value up to which all problems are collected
+_FIRST_TOLD = 500_000  # checks of one value up to which the first problem is searched for
+_PATTERN_SIZE = 256 * 1024  # bytes that one pattern may take when it is compiled
 
 
-_CACHE_SIZE = 64 * 1024
-"""Bytes that the states of one pattern may take while it is matched."""
+_CACHE_SIZE = 64 * 1024  # bytes that the states of one pattern may take while it is matched
 
 
 class SchemaValidator:
@@ -150,8 +138,7 @@ def _refusal(error: "jsonschema_rs.ValidationError") -> str:
 
 # -- errors ------------------------------------------------------------------------------------------------------------
 
-_MAX_LINE = 300
-"""Characters of one problem's text."""
+_MAX_LINE = 300  # characters of one problem's text
 
 _MISSING = ": missing (required)"
 _MAX_MESSAGE = 120
@@ -160,7 +147,6 @@ _MAX_ARMS = 5
 
 
 def _schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]") -> list[str]:
-    """Return one line per problem, missing names last; after `MAX_PROBLEMS` lines, one that counts the rest."""
     problems = dict.fromkeys(line for error in errors for line in _lines(error))
     lines = sorted(problems, key=lambda line: line.endswith(_MISSING))
     return listing(_short(line, _MAX_LINE) for line in lines).split("\n")
@@ -238,11 +224,8 @@ def _short(text: str, most: int) -> str:
 # each child twice. Two figures give an upper bound of the work: how many checks one place in a value can need
 # (`breadth`), and the factor by which that grows with each level of the value (`growth`).
 
-_MAX_BREADTH = 100_000
-"""Checks that one place in a value may need."""
-
-MAX_WORK = 20_000_000
-"""Checks that one whole value may need, which take a fraction of a second."""
+_MAX_BREADTH = 100_000  # checks that one place in a value may need
+MAX_WORK = 20_000_000  # checks that one whole value may need, which take a fraction of a second
 
 _MAX_CHAIN = 200
 _MAX_STEPS = 1_000_000
@@ -265,7 +248,6 @@ class Unfolding(Struct, frozen=True):
 
     @classmethod
     def of(cls, schema: dict[str, Any] | bool, what: str) -> "Unfolding":
-        """Compute the bounds of a valid schema."""
         return _Survey(schema, what).result() if isinstance(schema, dict) else cls(1, 1, 0)
 
     @property
@@ -295,7 +277,6 @@ class Unfolding(Struct, frozen=True):
 
 
 def weight_of_patterns(schema: object) -> int:
-    """Return the weight of all patterns of a schema, each counted once; about 100 states of an automaton weigh 1."""
     return sum(map(_patterns, mappings_in(schema)))
 
 
@@ -322,8 +303,6 @@ class _Bounds(Struct):
 
 
 class _Survey:
-    """A traversal of a schema that visits every part once."""
-
     def __init__(self, schema: dict[str, Any], what: str) -> None:
         self.what = what
         self.root = schema

@@ -14,16 +14,8 @@ from ziggurat.core.codec import canonical
 
 
 def plain(value: object, whole: bool = True) -> object:
-    """Return a value as plain JSON data: keys of mappings as text, sets as sorted lists, NaN as text, all fields.
-
-    Without `whole`, fields with their defaults are left out: a default need not be of the field's type.
-
-    >>> plain({2: {"b", "a"}})
-    {'2': ['a', 'b']}
-
-    Raises:
-        TypeError: something in it has no JSON form.
-    """
+    """Return a value as plain JSON data: keys of mappings as text, sets as sorted lists, NaN as text, all fields."""
+    # Without `whole`, fields with their defaults are left out: a default need not be of the field's type.
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
@@ -88,12 +80,10 @@ def _is_default(value: object, field: Any) -> bool:
 
 
 def has_class_fields(kind: object) -> bool:
-    """Return whether a type is a dataclass or a class of attrs."""
     return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"))
 
 
 def class_fields(kind: Any) -> Sequence[Any]:
-    """Return the fields of a dataclass or a class of attrs."""
     fields: Sequence[Any] = kind.__attrs_attrs__ if hasattr(kind, "__attrs_attrs__") else dataclasses.fields(kind)
     return fields
 

@@ -19,11 +19,9 @@ from ziggurat.models.http.stated import count, latest, part_of, read
 OPAQUE = "anthropic:"
 """The prefix of the ids of opaque thoughts: provider-specific JSON, kept in `redacted` to be sent back."""
 
-CALLER = OPAQUE + "caller"
-"""The id of an opaque thought that names the provider's code that made the next tool call."""
+CALLER = OPAQUE + "caller"  # the id of an opaque thought that names the provider's code that made the next tool call
 
 NOTHING = Raw()
-"""The value of a missing field."""
 
 KNOWN = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """The types of blocks that become parts; all others are opaque."""
@@ -75,8 +73,6 @@ def caller_of(block: Block) -> str | None:
 
 
 class MessageObject(Struct, gc=False):
-    """A whole reply, or the head of a streamed one."""
-
     type: str | None = None
     id: str | None = None
     model: str | None = None
@@ -150,8 +146,6 @@ def _plain(value: Raw) -> Any:
 
 
 class _Delta(Struct, gc=False):
-    """The new content in an event: of a block, or of the message as a whole."""
-
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
@@ -351,7 +345,6 @@ class Reader:
         return []
 
     def _note_end(self, got: _Event) -> None:
-        """Store the final fields of a message; later values replace earlier ones."""
         reply = self._reply
         if is_present(got.context_management):
             reply.context_management = got.context_management

@@ -15,11 +15,9 @@ from ziggurat.models.http.fitting import encoded, fitted, fitted_parameters, obj
 from ziggurat.models.http.strict import strict_schema
 
 CACHE = "prompt_cache"
-"""The extra setting that caches the prompt: ``True`` (five minutes), ``"5m"`` or ``"1h"``.
-
-It sets a cache mark on the instructions (or the tools, if there are none), which later conversations share, and
-requests a mark that moves along with the end of the conversation.
-"""
+"""The extra setting that caches the prompt: ``True`` (five minutes), ``"5m"`` or ``"1h"``."""
+# It sets a cache mark on the instructions (or the tools, if there are none), which later conversations share, and
+# requests a mark that moves along with the end of the conversation.
 
 _USUAL = 16000  # tokens; a much higher limit makes plain calls wait for minutes
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16000}
@@ -40,11 +38,6 @@ class ModelCapabilities(msgspec.Struct, frozen=True, gc=False):
 
 @functools.lru_cache(maxsize=256)
 def capabilities(model: str) -> ModelCapabilities:
-    """Return the capabilities of a model.
-
-    >>> capabilities("claude-sonnet-4-5-20250929").longest
-    64000
-    """
     if "claude" not in model:
         return ModelCapabilities(None, "budget")
     family, version = _read(model)
@@ -136,8 +129,7 @@ def _goes_on_without_thoughts(request: ModelRequest) -> bool:
     return not isinstance(last.parts[0], Thinking) or _thought(last.parts[0]) is None
 
 
-_BEGIN = b'{"type":"text","text":"Begin."}'
-"""What a user says before a model that begins a conversation."""
+_BEGIN = b'{"type":"text","text":"Begin."}'  # what a user says before a model that begins a conversation
 
 
 # -- tools and output ------------------------------------------------------------------------------------------------
@@ -212,7 +204,6 @@ def _put_tools(
 def _put_limits(
     body: dict[str, Any], settings: ModelSettings, can: ModelCapabilities, *, longest: int, forced: bool
 ) -> None:
-    """Set the longest reply, thinking and sampling, which depend on each other."""
     thinking = None if forced else _thinking(settings, can, longest)
     usual = min(longest, _USUAL)
     if thinking is not None:
@@ -265,7 +256,6 @@ def _put_extra(body: dict[str, Any], settings: ModelSettings) -> None:
 
 
 def encode_message(message: Message, dialect: Dialect) -> bytes:
-    """Write a message as content blocks separated by commas; empty if none of it can be sent."""
     return b",".join(map(to_json, _blocks_of(message, dialect)))
 
 

@@ -16,83 +16,42 @@ Wire = Literal["openai", "openai_responses", "anthropic"]
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
-    """One provider: its address and authentication, and how it differs from the original of its wire format.
+    """One provider: its address and authentication, and how it differs from the original of its wire format."""
 
-    A dialect of your own is a copy with some fields changed::
-
-        mine = msgspec.structs.replace(DIALECTS["openai"], name="mine", base_url="https://llm.example/v1")
-
-    Attributes:
-        name: The provider, as in ``"name:model"``.
-        wire: Which of the three wire formats it uses.
-        base_url: The base URL of its API, without a slash at the end; it may have a query.
-        path: The path of model calls, after the base URL.
-        base_variables: Environment variables that replace `base_url`; the first that is set counts.
-        base_suffix: Added to a base URL from `base_variables`, unless it already ends so.
-        key_variables: Environment variables that hold its key; the first that is set counts.
-        key_needed: Whether it refuses calls without a key; local servers do not.
-        auth: How the key is sent: as ``Authorization: Bearer``, or in a header of this name.
-        headers: Additional headers of every call.
-        body: Additional fields of every request; settings override them.
-        system_role: The role of instructions (Chat Completions).
-        max_tokens_field: The name of its field for the longest reply.
-        seed_field: The name of its field for the seed; empty if it accepts none.
-        required_choice: The value of ``tool_choice`` that requires some tool call.
-        parallel_field: The name of its field that allows several calls in one reply; empty if it accepts none.
-        stream_usage: Whether usage in a stream must be requested (``stream_options``).
-        reasoning_request: How to request reasoning: a string ``reasoning_effort``, an object ``reasoning``, or not at
-            all.
-        reasoning_reply: The field of assistant messages in which thoughts are sent back; ``"received"`` for the one in
-            which each came from this server, ``"content"`` for parts of the content, empty for never.
-        signed_calls: Whether it signs tool calls, and needs the signature back in the call.
-        thoughts_needed: Whether it refuses a message of the model without thoughts; a space stands for them.
-        native_output: Whether it can enforce a JSON Schema on its text.
-        output_beside_tools: Whether it can do so in a request that has tools; if not, a tool takes the answer.
-        strict_tools: Whether a schema may be marked ``strict``.
-        makes_strict: Whether a schema is rewritten so that it can be strict: fields that may be left out are nullable.
-        tool_names: Whether a tool message must repeat the tool's name.
-        empty_content: The content of a message with tool calls but no text: null, or an empty text.
-        files: Whether documents may be sent.
-        document_field: The type of part for a document's URL, if there is one; otherwise it is a ``file``.
-        name_rule: The pattern of the names of tools.
-        id_rule: The pattern of the ids of calls.
-        key_rule: The pattern of the names of a tool's parameters; empty for any.
-        ordered_roles: Whether the model must speak between tools and users, and system messages come first.
-    """
-
-    name: str
+    name: str  # as in "name:model"
     wire: Wire = "openai"
-    base_url: str = ""
-    path: str = "/chat/completions"
-    base_variables: tuple[str, ...] = ()
-    base_suffix: str = ""
-    key_variables: tuple[str, ...] = ()
-    key_needed: bool = True
-    auth: str = "bearer"
+    base_url: str = ""  # without a slash at its end; it may have a query
+    path: str = "/chat/completions"  # of model calls, after the base URL
+    base_variables: tuple[str, ...] = ()  # environment variables that replace it; the first that is set counts
+    base_suffix: str = ""  # added to a base URL of a variable, unless it already ends so
+    key_variables: tuple[str, ...] = ()  # environment variables that hold the key; the first that is set counts
+    key_needed: bool = True  # local servers take calls without a key
+    auth: str = "bearer"  # how the key is sent: as `Authorization: Bearer`, or in a header of this name
     headers: dict[str, str] = msgspec.field(default_factory=dict)
-    body: dict[str, Any] = msgspec.field(default_factory=dict)
+    body: dict[str, Any] = msgspec.field(default_factory=dict)  # further fields of each request; settings override them
     system_role: Literal["system", "developer"] = "system"
     max_tokens_field: Literal["max_completion_tokens", "max_tokens", "max_output_tokens"] = "max_tokens"
-    seed_field: str = "seed"
-    required_choice: str = "required"
-    parallel_field: str = "parallel_tool_calls"
-    stream_usage: bool = True
+    seed_field: str = "seed"  # empty if it accepts none
+    required_choice: str = "required"  # the value of `tool_choice` that requires some tool call
+    parallel_field: str = "parallel_tool_calls"  # empty if it accepts none
+    stream_usage: bool = True  # whether usage in a stream must be requested
     reasoning_request: Literal["", "reasoning_effort", "reasoning"] = ""
+    # The field in which thoughts are sent back: the one in which each came, parts of the content, or none.
     reasoning_reply: Literal["", "reasoning_content", "reasoning", "reasoning_details", "received", "content"] = ""
-    signed_calls: bool = False
-    thoughts_needed: bool = False
-    native_output: bool = True
-    output_beside_tools: bool = True
-    strict_tools: bool = True
-    makes_strict: bool = False
-    tool_names: bool = False
-    empty_content: Literal["null", "empty"] = "null"
-    files: bool = True
-    document_field: str = ""
-    name_rule: str = r"[A-Za-z0-9_-]{1,64}"
-    id_rule: str = r"(?s).{1,40}"
-    key_rule: str = ""
-    ordered_roles: bool = False
+    signed_calls: bool = False  # whether it signs tool calls, and needs the signature back in the call
+    thoughts_needed: bool = False  # whether it refuses a message of the model without thoughts; a space stands for them
+    native_output: bool = True  # whether it can enforce a JSON Schema on its text
+    output_beside_tools: bool = True  # whether it can do so in a request with tools; if not, a tool takes the answer
+    strict_tools: bool = True  # whether a schema may be marked `strict`
+    makes_strict: bool = False  # whether a schema is rewritten so: fields that may be left out are nullable
+    tool_names: bool = False  # whether a tool message must repeat the tool's name
+    empty_content: Literal["null", "empty"] = "null"  # of a message with tool calls but no text
+    files: bool = True  # whether documents may be sent
+    document_field: str = ""  # the type of part for a document's URL; without one it is a `file`
+    name_rule: str = r"[A-Za-z0-9_-]{1,64}"  # of tools
+    id_rule: str = r"(?s).{1,40}"  # of calls
+    key_rule: str = ""  # of a tool's parameters; empty for any
+    ordered_roles: bool = False  # whether the model speaks between tools and users, and system messages come first
 
 
 _OPENAI = Dialect(
@@ -231,7 +190,6 @@ _ALL = (
 )
 
 DIALECTS: dict[str, Dialect] = {each.name: each for each in _ALL}
-"""All known providers by name."""
 
 
 def dialect_of(provider: str) -> Dialect:
@@ -259,7 +217,6 @@ def secrets_in(headers: Iterable[tuple[str, str]], path: str) -> tuple[str, ...]
 def headers_of(
     dialect: Dialect, key: str, more: Iterable[tuple[str, str]] = (), *, stream: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a call; more of them replace those of the same name, and empty ones are left out."""
     headers = {
         "accept": "text/event-stream" if stream else "application/json",
         "accept-encoding": "identity" if stream else "gzip",
@@ -306,10 +263,6 @@ _WINDOWS = (
 
 @checked
 def window_of(model: str) -> int | None:
-    """Return how many tokens a model can read and write in one call, by its name; None if unknown.
-
-    >>> window_of("gpt-4o-mini")
-    128000
-    """
+    """Return how many tokens a model can read and write in one call, by its name; None if unknown."""
     name = model.rpartition("/")[2]
     return next((tokens for pattern, tokens in _WINDOWS if re.match(pattern, name)), None)

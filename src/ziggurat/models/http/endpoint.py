@@ -21,8 +21,7 @@ T = TypeVar("T")
 Key = str | Callable[[], str | Awaitable[str]]
 """An API key, or a function that is called for one before each call, for keys that change."""
 
-_RETRY_COUNT = "x-retry-count"
-"""The header with the number of earlier tries; absent in a first try."""
+_RETRY_COUNT = "x-retry-count"  # the header with the number of earlier tries; absent in a first try
 
 
 class Endpoint:
@@ -96,7 +95,6 @@ def endpoint_of(
     ca: str | ssl.SSLContext | None,
     client: Any,
 ) -> Endpoint:
-    """Return where a provider takes requests; the arguments are those of `Provider`."""
     dialect = at_address(dialect, base_of(dialect, base_url))
     if not isinstance(model, str) or not model.strip():
         raise ConfigurationError(f"{dialect.name}() needs the name of a model, got {model!r}")
@@ -119,7 +117,6 @@ def _first(variables: tuple[str, ...]) -> str:
 
 
 def base_of(dialect: Dialect, base: str | None) -> str:
-    """Return the base URL of a provider: as given, or from its variable, or its own address."""
     if base is not None:
         return base.rstrip("/")
     address = _first(dialect.base_variables).rstrip("/")

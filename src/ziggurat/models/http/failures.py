@@ -17,8 +17,7 @@ _LONGEST = 300  # characters of a provider's own text in a message
 _LOOKED_AT = 65536  # bytes of a body that are examined
 
 _MASK = "[key]"
-_PART = 8
-"""The shortest beginning of a key that is masked."""
+_PART = 8  # the shortest beginning of a key that is masked
 
 _KEYS = re.compile(
     r"(?:(?:sk|pk|gsk|xai|csk|fw|hf|r8|tgp|pplx|key)[-_][A-Za-z0-9_\-]{6,}|AIza[A-Za-z0-9_\-]{16,})"
@@ -79,7 +78,6 @@ def failure(
     *,
     now: float = 0.0,
 ) -> ModelError:
-    """Return the error for a reply, of a kind that says how to handle it."""
     body = body[:_LOOKED_AT]
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
@@ -92,7 +90,6 @@ def failure(
 
 
 def failure_of(error: object, dialect: Dialect, *, status: int | None = None) -> ModelError:
-    """Return the error for decoded JSON, such as the ``error`` of a stream's event."""
     return _error(status, {}, _said(error), dialect, 0.0)
 
 
@@ -101,7 +98,6 @@ def unreadable(dialect: Dialect, why: object) -> ModelError:
 
 
 def readable(body: bytes) -> str:
-    """Return the beginning of any body as text on one line; web pages without their tags."""
     return _plain(body[:_LOOKED_AT].decode("utf-8", "replace"))[:_LONGEST]
 
 
@@ -119,7 +115,6 @@ def mask_error(error: BaseException, keys: tuple[str, ...]) -> None:
 
 
 def redacted(text: str) -> str:
-    """Return a text with anything that looks like a key replaced."""
     return _KEYS.sub(_MASK, text)
 
 
@@ -177,7 +172,6 @@ def _kind(status: int | None, fault: _Said) -> ModelErrorKind:
 
 
 def _said(value: object) -> _Said:
-    """Return message, type and code from any of the shapes that providers use."""
     if isinstance(value, list):
         value = value[0] if value else {}
     if not isinstance(value, dict):
@@ -235,12 +229,10 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-
 _PIECE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|[dhms])")
 _LONGEST_HEADER = 200  # longest header value that is read, in characters
 
-_EPOCH, _EPOCH_MILLISECONDS = 1e9, 1e11
-"""From which figures on a time counts from 1970, in seconds or in milliseconds."""
+_EPOCH, _EPOCH_MILLISECONDS = 1e9, 1e11  # from which figures on a time counts from 1970, in seconds or in milliseconds
 
 
 def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) -> float | None:
-    """Return the seconds to wait before a retry as the server asks, or None if it does not say."""
     # Reads ``retry-after-ms``, then ``retry-after`` (seconds or a date), then the reset times of rate limits: of those
     # that are used up if any is. Values that cannot be parsed are ignored.
     milliseconds = _number(headers.get("retry-after-ms", ""))

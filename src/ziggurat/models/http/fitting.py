@@ -49,7 +49,6 @@ def data_url(data: bytes, media_type: str) -> str:
 
 
 def is_object(arguments: str) -> bool:
-    """Return whether arguments are a complete JSON object."""
     return isinstance(decoded(arguments, dict[str, Raw]), dict)
 
 
@@ -66,7 +65,6 @@ def object_text(arguments: str, key_rule: str = "") -> str:
 
 
 def fitted_parameters(schema: dict[str, Any], key_rule: str) -> dict[str, Any]:
-    """Return the schema of a tool's parameters with names that a rule accepts."""
     properties = schema.get("properties")
     if not key_rule or not properties or all(re.fullmatch(key_rule, key) for key in properties):
         return schema
@@ -86,7 +84,6 @@ def offered(schema: dict[str, Any], dialect: Dialect) -> tuple[Any, bool]:
 
 
 def sampling(settings: ModelSettings, dialect: Dialect) -> dict[str, Any]:
-    """Return the settings of sampling and length in the fields of OpenAI's two formats."""
     fields = (
         ("temperature", settings.temperature),
         ("top_p", settings.top_p),
@@ -110,7 +107,6 @@ class Names:
         self._held: dict[int, str] = {}
 
     def restored(self, response: ModelResponse) -> ModelResponse:
-        """Return a reply with the names that its calls mean, and without what was left out."""
         if not self._maps or not response.message.tool_calls:
             return response
         parts = tuple(map(self._restored, response.message.parts))

@@ -125,7 +125,6 @@ class HttpModel:
             data = await reply.more()
 
     async def close(self) -> None:
-        """Close the connections of the running loop; they are closed with the loop anyway."""
         await self._endpoint.transport.close()
 
     async def __aenter__(self) -> "HttpModel":
@@ -162,8 +161,6 @@ def _cut(reader: StreamReader, error: ModelError) -> NoReturn:
 
 
 class Provider:
-    """Makes models of one provider; see `__call__`."""
-
     @checked
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect

@@ -43,12 +43,10 @@ def latest(known: dict[str, Any], stated: object) -> dict[str, Any]:
 
 
 def part_of(usage: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the figures that a usage has under a name; none if it has no object there."""
     part = usage.get(name)
     return part if isinstance(part, dict) else {}
 
 
 def count(figure: Any) -> int | None:
-    """Return a figure of a usage; None for what cannot be one."""
     is_figure = isinstance(figure, (int, float)) and not isinstance(figure, bool) and figure >= 0
     return int(figure) if is_figure else None

@@ -28,8 +28,6 @@ def cache_directory() -> Path:
 
 
 class PinnedModel(msgspec.Struct, frozen=True):
-    """A model whose file is known to the byte."""
-
     name: str
     title: str
     file: str
@@ -43,12 +41,10 @@ class PinnedModel(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """Where its file is, or would be, in the cache."""
         return cache_directory() / self.file
 
     @property
     def partial(self) -> Path:
-        """Where an interrupted installation leaves the first bytes of the file."""
         return self.path.with_name(f"{self.file}.partial")
 
     def damage(self) -> str | None:
@@ -88,7 +84,6 @@ _CODER = PinnedModel(
 )
 
 CATALOGUE: dict[str, PinnedModel] = {model.name: model for model in (_CODER, _SMALL)}
-"""The models that can be installed, by name."""
 
 
 def pinned(name: str) -> PinnedModel:
@@ -103,8 +98,7 @@ def installed_models() -> tuple[PinnedModel, ...]:
 
 
 _BLOCK = 1 << 20
-_SILENCE = 10.0
-"""Seconds without a byte after which a download has failed."""
+_SILENCE = 10.0  # seconds without a byte after which a download has failed
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the bytes done, and the total of bytes."""

@@ -30,29 +30,23 @@ from ziggurat.models.reply import Collector
 _NAME = "demo"
 _HEAD, _TAIL = 200, 600
 """How many characters of the beginning and the end of a long request are read, to bound the time."""
-_COUNTED = 8192
-"""Up to how many tokens the usage counts."""
-_DOCUMENT = 4000
-"""How many characters are read for structured output."""
+_COUNTED = 8192  # up to how many tokens the usage counts
+_DOCUMENT = 4000  # how many characters are read for structured output
 
 _LONGEST_SENTENCE = 160
 _LISTED = 5
 _OTHERS = "choose another model, such as ollama:NAME or openai:NAME."
-_THRESHOLD = 0.25
-"""The lowest score of a tool that is called."""
+_THRESHOLD = 0.25  # the lowest score of a tool that is called
 _STRICT, _LACKING, _UNUSED = 0.1, -0.25, -0.05
 """Added per required number or address that is found or missing, and per number left over."""
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A tool with the arguments found for it."""
-
     tool: str
     copied: Copied
 
 
 def choose(request: str, tools: Sequence[ToolSpec], embed: Embed, *, must: bool = False) -> Choice | None:
-    """Return the best tool for a request with its arguments, or None if no tool fits."""
     vector = embed([request])[0]
     scored = []
     for tool in tools:
@@ -137,8 +131,6 @@ class EmbeddedModel:
 
 
 class _Turn(msgspec.Struct, frozen=True):
-    """The latest user message, the tool results since, and the number of calls before."""
-
     prompt: str
     results: tuple[ToolResult, ...]
     calls_before: int
@@ -195,7 +187,6 @@ def answer(result: ToolResult) -> str:
 
 
 def declined(tools: Sequence[ToolSpec]) -> str:
-    """Return the answer if no tool fits a request, or if there are no tools."""
     names = ", ".join(tool.name for tool in tools[:_LISTED]) + (", ..." if len(tools) > _LISTED else "")
     why = f"none of them ({names}) fits this request" if tools else "here are none"
     return f"I am a demo model that only calls tools, and {why}. For more, {_OTHERS}"

@@ -19,8 +19,7 @@ import msgspec
 
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, MissingExtra, ModelError
 
-SLOTS = 4
-"""How many requests one engine serves at the same time; more are queued."""
+SLOTS = 4  # how many requests one engine serves at the same time; more are queued
 
 CONTEXT = 8192
 """The context size of an engine in tokens, shared by the requests it is serving."""
@@ -114,7 +113,6 @@ class Engine:
             raise _failure(answer["error"])
 
     def load(self) -> Any:
-        """Load the weights unless they are loaded; blocks for up to a few seconds."""
         with self._lock:
             if self._server is None:
                 self._server = self._start()
@@ -159,7 +157,6 @@ class Engine:
 
 
 def _processors() -> int:
-    """Return how many processors this process may use, which may be fewer than the machine has."""
     usable = getattr(os, "sched_getaffinity", None)
     return len(usable(0)) if usable is not None else os.cpu_count() or 1
 
@@ -192,7 +189,6 @@ _engines_lock = threading.Lock()
 
 
 def engine_for(path: Path, *, slots: int = SLOTS, context: int = CONTEXT) -> Engine:
-    """Return the process's engine for a file, so that agents with the same model share its weights."""
     with _engines_lock:
         key = (path.expanduser().absolute(), slots, context)
         if key not in _engines:

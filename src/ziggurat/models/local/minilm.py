@@ -13,29 +13,18 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.messages.model import Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 
-Vector = list[float]
-"""An embedding: 384 numbers, normalised to length one, so that a dot product is a cosine."""
+Vector = list[float]  # an embedding: 384 numbers, normalised to length one, so that a dot product is a cosine
 
 _LONGEST = 256
 _lock = threading.Lock()
 
 
 class MiniLm:
-    """Runs all-MiniLM-L6-v2 on the CPU: 384 dimensions, no key and no network; a few milliseconds per sentence.
-
-    The weights are loaded once in a process::
-
-        embeddings = await MiniLm()(EmbedRequest(("a cat", "a kitten")), ctx)
-    """
+    """Runs all-MiniLM-L6-v2 on the CPU: 384 dimensions, no key and no network; a few milliseconds per sentence."""
 
     name = "all-MiniLM-L6-v2"
 
     async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
-        """Embed texts, in a thread.
-
-        Raises:
-            MissingExtra: the extra ``local`` is not installed.
-        """
         vectors = await asyncio.to_thread(self.embed_now, request.texts)
         return Embeddings(tuple(map(pack, vectors)), self.name, Usage(requests=1))
 
@@ -81,7 +70,6 @@ def _session() -> Any:
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the cosine of two vectors of length one, from -1 to 1: their similarity in meaning."""
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
@@ -135,7 +123,6 @@ def _stands_alone(char: str, kind: str) -> bool:
 
 
 def pieces(text: str, limit: int) -> list[int]:
-    """Return the token numbers of a text, between the start and end tokens, at most `limit` of them."""
     known = vocabulary()
     numbers = [known["[CLS]"]]
     for word in words(text):

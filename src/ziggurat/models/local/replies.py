@@ -41,7 +41,6 @@ def chat_messages(request: ModelRequest, tools: Sequence[ToolSpec], template: Ch
 
 
 def tool_functions(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Return tools in the form that chat templates expect, and the one that stands for an answer."""
     return [
         {
             "type": "function",
@@ -128,7 +127,6 @@ def choice_of(reply: str) -> str:
 
 
 def answer_prompt(repeated: Sequence[str], results: bool, output: Mapping[str, Any] | None) -> str:
-    """Return the request for an answer, when the model has chosen to give one."""
     lead = ""
     if repeated:
         lead = f"{', '.join(dict.fromkeys(repeated))} has answered already, and would answer the same again. "
@@ -184,7 +182,6 @@ def _closed(schema: Any) -> Any:
 
 
 def answer_grammar(output: Mapping[str, Any] | None = None, *, thinking: Thinking = "never") -> str:
-    """Return the grammar of an answer: text that does not begin as a call, or JSON that fits a schema."""
     answer = r"/[^\s\[{<`](.|\n)*/" if output is None else json_rule(output)
     return "\n".join((*_start("answer", thinking), f"answer: {answer}")) + "\n"
 
@@ -232,7 +229,6 @@ class ReplyReader:
         """Whether the array of calls, if there is one, is whole; known at the end."""
 
     def push(self, piece: str) -> list[PartDelta]:
-        """Add the next piece of the reply; return what it adds to the message."""
         if self._state == "calls":
             self._array.append(piece)
             return []
@@ -294,7 +290,6 @@ class ReplyReader:
 
 
 def _overlap(text: str, mark: str) -> int:
-    """Return how many characters at the end of a text may begin a mark."""
     return next((size for size in range(min(len(text), len(mark) - 1), 0, -1) if mark.startswith(text[-size:])), 0)
 
 
@@ -302,8 +297,7 @@ def _overlap(text: str, mark: str) -> int:
 
 _TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
 
-_LONGEST_REPLY = 512
-"""The maximum of tokens in a reply if the caller sets none; small models seldom stop by themselves."""
+_LONGEST_REPLY = 512  # the maximum of tokens in a reply if the caller sets none; small models seldom stop by themselves
 
 
 class Prompt:
@@ -366,7 +360,6 @@ class Prompt:
         return self._body(chat_messages(self._request, self.tools, self._template), grammar)
 
     def for_answer(self, repeated: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the request for an answer; after the choice to give one, if there are tools."""
         output = None if self._request.output is None else self._request.output.schema
         messages = chat_messages(self._request, self.tools, self._template)
         if self.tools:

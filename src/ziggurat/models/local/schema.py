@@ -46,7 +46,6 @@ def words_of(name: str) -> str:
 
 
 def fields_of(schema: dict[str, Any]) -> tuple[Field, ...]:
-    """Return the properties of an object's schema in its order."""
     required = schema.get("required") or ()
     return tuple(
         Field(name, _resolve(part, schema) if isinstance(part, dict) else {}, name in required)
@@ -55,7 +54,6 @@ def fields_of(schema: dict[str, Any]) -> tuple[Field, ...]:
 
 
 def _resolve(part: dict[str, Any], root: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-    """Return a schema with references resolved and without null alternatives."""
     if depth > 8:
         return part
     if "$ref" in part:
@@ -76,7 +74,6 @@ def _resolve(part: dict[str, Any], root: dict[str, Any], depth: int = 0) -> dict
 
 
 def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
-    """Return the tools that may be called, as restricted by the settings."""
     choice = request.settings.tool_choice
     if choice == "none":
         return ()

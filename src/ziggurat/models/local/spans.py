@@ -42,8 +42,7 @@ _SIGNS_OF_WORDS = tuple(
     )
 )
 
-_LONGEST_EDGE = 5
-"""Up to how many signs on each side of an expression may be punctuation."""
+_LONGEST_EDGE = 5  # up to how many signs on each side of an expression may be punctuation
 
 _SIGNS = ("+", "-", "*", "/", "%", "(", ")", "**", "//")
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
@@ -111,8 +110,6 @@ _FIRST_WORD, _LAST_WORD = 1990, 30_000
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """A part of a request: from `start` up to `end`, in characters."""
-
     start: int
     end: int
 
@@ -121,8 +118,6 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 class Words:
-    """A request as words, without the punctuation around them."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         spans = (_without_edges(text, match.start(), match.end()) for match in _WORD.finditer(text))
@@ -130,7 +125,6 @@ class Words:
         self._number = {place: number for number, span in enumerate(self.spans) for place in (span.start, span.end)}
 
     def numbers(self) -> Iterator[tuple[str, Span]]:
-        """Yield the numbers in the request."""
         for span in self.spans:
             number = _NUMBER.fullmatch(in_digits(self.text[span.start : span.end]))
             if number is not None:
@@ -147,7 +141,6 @@ class Words:
                     yield run
 
     def ends(self, run: Span) -> tuple[str, str, int]:
-        """Return the first and the last word of a run, and its number of words."""
         first, last = self._number[run.start], self._number[run.end]
         one, other = self.spans[first], self.spans[last]
         return self.text[one.start : one.end], self.text[other.start : other.end], last - first + 1
@@ -169,10 +162,8 @@ def _without_edges(text: str, start: int, end: int) -> Span:
 
 @functools.lru_cache(4096)
 def rarity(word: str) -> float:
-    """Return how rare a word is, from 0 (such as "the") to 1; a word that is not in the vocabulary is rare.
-
-    The vocabulary of the sentence model is ordered by frequency, so that no list of words is needed.
-    """
+    """Return how rare a word is, from 0 (such as "the") to 1; a word that is not in the vocabulary is rare."""
+    # The vocabulary of the sentence model is ordered by frequency, so that no list of words is needed.
     numbers = pieces(word, 8)
     place = numbers[1] if len(numbers) == 3 else _LAST_WORD
     return math.log(max(1, place - _FIRST_WORD)) / math.log(_LAST_WORD)
@@ -188,8 +179,7 @@ _FORMATS = {
     "date-time": re.compile(r"\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}\S*"),
 }
 _EXPRESSION = re.compile(r"\b(?:expression|formula|arithmetic|equation|calculation)\b", re.IGNORECASE)
-_CHOICE = 0.25
-"""The lowest similarity of a request to a choice that it does not name."""
+_CHOICE = 0.25  # the lowest similarity of a request to a choice that it does not name
 
 _NEAR, _ENDS, _OWN, _CAPITAL, _START, _WORDS = 4.6, 3.9, -3.3, 2.3, -1.5, -1.0
 """Weights of a run of words as a value, fitted on the requests of `tests/data/local_domains.jsonl`.
@@ -197,8 +187,7 @@ _NEAR, _ENDS, _OWN, _CAPITAL, _START, _WORDS = 4.6, 3.9, -3.3, 2.3, -1.5, -1.0
 Similarity to the field; rarity of the first and the last word; share of the words that describe the tool; share of
 capitals; whether it begins the request; logarithm of its number of words.
 """
-_RUNS = 12
-"""How many runs are compared by meaning."""
+_RUNS = 12  # how many runs are compared by meaning
 
 
 class _Option(msgspec.Struct, frozen=True):
@@ -213,8 +202,6 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 class Copier:
-    """Finds the values of some fields in a request."""
-
     def __init__(self, text: str, fields: Sequence[Field], embed: Embed, purpose: str = "") -> None:
         self.words: Words = Words(text)
         self.fields: Sequence[Field] = fields
@@ -233,7 +220,6 @@ class Copier:
 
     @property
     def unused(self) -> int:
-        """How many numbers of the request are no value."""
         return sum(not span.overlaps(self._used) for _, span in self.words.numbers())
 
     def recognised(self) -> Copied:
@@ -288,7 +274,6 @@ class Copier:
                 yield _Option(value, span=span)
 
     def _meant(self, field: Field) -> _Option | None:
-        """Return the choice nearest in meaning to the request."""
         request, *choices = self._embed([self.words.text, *(words_of(str(choice)) for choice in field.choices)])
         near, best = max((cosine(request, vector), -number) for number, vector in enumerate(choices))
         return _Option(field.choices[-best]) if near >= _CHOICE else None
@@ -320,14 +305,10 @@ def _is_formal(field: Field) -> bool:
 
 # -- values stated by a conversation ----------------------------------------------------------------------------------
 
-_STEM = 4
-"""Two words are the same if one begins with the other, and the shorter one has so many letters: edit, edited."""
-_LETTERS = 24
-"""How many letters of a word are compared."""
-_RARE = 0.6
-"""How rare a word in the description of a parameter must be to show that a request is about it."""
-_SHARE = 0.5
-"""The share of the words of a text that the conversation must contain."""
+_STEM = 4  # two words are the same if one begins with the other, and the shorter one has so many letters: edit, edited
+_LETTERS = 24  # how many letters of a word are compared
+_RARE = 0.6  # how rare a word in the description of a parameter must be to show that a request is about it
+_SHARE = 0.5  # the share of the words of a text that the conversation must contain
 _FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -341,7 +322,6 @@ class Statements:
         self._numbers = Counter(float(digits) for digits in _FIGURE.findall(text))
 
     def only(self, arguments: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:
-        """Return the arguments of a call without optional ones that the conversation does not state."""
         fields = {field.name: field for field in fields_of(tool.parameters)}
         required = {name: value for name, value in arguments.items() if name not in fields or fields[name].required}
         numbers = self._numbers - Counter(leaf for leaf in _leaves(required) if _is_number(leaf))

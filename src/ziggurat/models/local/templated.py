@@ -18,13 +18,12 @@ from ziggurat.models.reply import Collector
 
 
 class TemplatedModel:
-    """A model service over any GGUF file that has a chat template; made by `local`.
+    """A model service over any GGUF file that has a chat template; made by `local`."""
 
-    If there are tools, a grammar restricts the reply to calls of existing tools with arguments that fit their schemas,
-    or to an answer. A call that was answered since the last user message is not repeated: the model is asked for an
-    answer instead. If one of these calls failed, and no structured output is needed, the answer is what each call
-    returned, word for word: small models say that work was done although it failed.
-    """
+    # If there are tools, a grammar restricts the reply to calls of existing tools with arguments that fit their
+    # schemas, or to an answer. A call that was answered since the last user message is not repeated: the model is asked
+    # for an answer instead. If one of these calls failed, and no structured output is needed, the answer is what each
+    # call returned, word for word: small models say that work was done although it failed.
 
     def __init__(
         self, engine: Engine, *, name: str | None = None, stated_only: bool = True, only_calls: bool = False

@@ -91,7 +91,6 @@ class Chunk(Struct, gc=False):
 
 
 def name_of(identity: str | int | None) -> str:
-    """Return an id as text; empty for none."""
     return identity if isinstance(identity, str) else "" if identity is None else str(identity)
 
 
@@ -117,7 +116,6 @@ _FINISHES: dict[str, FinishReason] = {
 
 
 def finish_of(native: str | None, *, calls: bool, refused: bool, unsaid: FinishReason) -> FinishReason:
-    """Return why a reply ended; `unsaid` if the provider gave no reason."""
     finish = _FINISHES.get(native.lower(), "other") if native else unsaid
     if finish in ("stop", "tool_calls", "other"):
         if calls:
@@ -129,7 +127,6 @@ def finish_of(native: str | None, *, calls: bool, refused: bool, unsaid: FinishR
 
 
 def json_text(arguments: Any) -> str:
-    """Return a value as JSON; a text unchanged, since arguments are one already."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else msgspec.json.encode(arguments).decode()
@@ -291,7 +288,6 @@ class CallReader:
 _DECODER = codec.decoder(Chunk)
 
 _KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_results")
-"""The provider's own fields that are kept in `raw`."""
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
@@ -460,8 +456,7 @@ class Reader:
         return ""
 
 
-GOOGLE = "google"
-"""The id of a thought that is only Google's signature of the tool call (or the text) after it."""
+GOOGLE = "google"  # the id of a thought that is only Google's signature of the tool call (or the text) after it
 
 RECEIVED = {"reasoning-content": "reasoning_content", "reasoning": "reasoning"}
 """The ids of thoughts that are sent back in the field in which they came, with these fields; no item has such an id."""
@@ -483,7 +478,6 @@ def thought_deltas(reasoning: Any, content: Any, details: Any, dialect: Dialect)
 
 
 def detail_deltas(details: Any) -> list[ThinkingDelta]:
-    """Return one delta per entry of ``reasoning_details``."""
     if not isinstance(details, list):
         return []
     return [_detail(each) for each in details if isinstance(each, dict)]
@@ -507,7 +501,6 @@ def details_of(thoughts: list[Thinking]) -> list[dict[str, Any]]:
 
 
 def _about(identity: str | None) -> dict[str, Any] | None:
-    """Return the fields stored in the id of a thought; None for an id of another kind."""
     if identity is None or not identity.startswith("{"):
         return None
     try:
@@ -531,7 +524,6 @@ def _rebuilt(thought: Thinking, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def signature_delta(extra_content: Any) -> ThinkingDelta | None:
-    """Return Google's signature as a thought without text; None if there is none."""
     google = extra_content.get("google") if isinstance(extra_content, dict) else None
     signature = google.get("thought_signature") if isinstance(google, dict) else None
     return ThinkingDelta("", signature, None, GOOGLE) if isinstance(signature, str) else None

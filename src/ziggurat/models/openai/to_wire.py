@@ -18,7 +18,6 @@ from ziggurat.models.openai.from_wire import GOOGLE, RECEIVED, details_of
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
-    """Write the body of a call; each message is encoded only once in a run."""
     head = fitting.to_json(_fields(request, model, stream, dialect))
     messages = encode_conversation(request, dialect, _UNSIGNED if _SIGNED.search(model) else "")
     if dialect.ordered_roles:
@@ -27,7 +26,6 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
 
 
 def encode_conversation(request: ModelRequest, dialect: Dialect, unsigned: str = "") -> list[bytes]:
-    """Return the messages of a request, each as `encode_message` does; `unsigned` stands for a missing signature."""
     form = (dialect.system_role, dialect.reasoning_reply, dialect.empty_content, dialect.id_rule, dialect.name_rule)
     key = f"chat {dialect.name} {unsigned} {form}"
     transcript = request.messages

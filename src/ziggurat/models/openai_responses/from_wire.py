@@ -38,15 +38,11 @@ from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of, unreadable
 from ziggurat.models.http.stated import count, latest, part_of, read
 
-OPAQUE = "responses:"
-"""The prefix of the ids of parts that only this wire can read."""
-
+OPAQUE = "responses:"  # the prefix of the ids of parts that only this wire can read
 _FOREIGN = re.compile(r"\{|google$|anthropic:|reasoning")  # the marks of thoughts from other wires that have an id
 
 
 class Content(Struct, gc=False):
-    """A piece of an item: text of some type, or a refusal."""
-
     type: str = ""
     text: str | None = None
     refusal: str | None = None
@@ -63,7 +59,6 @@ class OutputMessage(Struct, tag="message", tag_field="type"):
         return {} if self.phase is None else {"phase": self.phase}
 
     def contents(self) -> list[Content]:
-        """Return its pieces, even if the server sent one text."""
         return [Content(text=self.content)] if isinstance(self.content, str) else self.content or []
 
 
@@ -82,7 +77,6 @@ class FunctionCall(Struct, tag="function_call", tag_field="type"):
         return {name: value for name, value in fields.items() if value is not None}
 
     def written(self) -> str:
-        """Return the arguments as text, even if the server sent an object."""
         if isinstance(self.arguments, dict):
             return msgspec.json.encode(self.arguments).decode()
         return self.arguments or ""
@@ -206,8 +200,6 @@ class _Incomplete(Struct, gc=False):
 
 
 class ResponseObject(Struct):
-    """The fields of a reply that are read."""
-
     id: str | None = None
     model: str | None = None
     status: str | None = None
@@ -223,14 +215,12 @@ class ResponseObject(Struct):
 
 _INCOMPLETE: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 _ANSWERED = ("completed", "complete", "incomplete")
-"""The statuses of replies that contain an answer."""
 
 _CUT = "your last reply was cut short within a tool call, which was not made; make it again, and briefly"
 _PLAIN_TIERS = (None, "auto", "default")
 
 
 def raise_failure(reply: ResponseObject, dialect: Dialect, *, plain: bool = False) -> None:
-    """Raise the error that a reply reports instead of an answer, if any."""
     error: ModelError | None = None
     if reply.error is not None and reply.status not in _ANSWERED:
         error = failure_of(reply.error, dialect)
@@ -369,7 +359,6 @@ class Reader:
         self._unread: str | None = None
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Read an event and return its deltas; events of unknown types have none."""
         if self._reply is not None:
             return []
         if self._unread is not None:  # only the last event may be cut off

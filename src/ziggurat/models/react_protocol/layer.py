@@ -91,7 +91,6 @@ class React:
         self.facts: Mapping[Fact[Any], object] = {OUTPUT_MODES: ("prompted",)}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Send the request as text and parse the text of the reply."""
         call_id = f"react-{len(request.messages)}"
         prompt = prompt_of(request, self._longest)
         ear = _ReactEmit(ctx.emit, ctx.path, call_id) if ctx.listens(Delta) else None

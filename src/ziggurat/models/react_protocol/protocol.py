@@ -64,12 +64,7 @@ class _Trimmed:
 
 
 class ReactParser:
-    """Turns the text of one reply into deltas: thoughts and the answer as they stream, the action at its end.
-
-    >>> parser = ReactParser("call-1")
-    >>> parser.feed('Thought: add them\\nAction: add {"a": 1}') + parser.finish()
-    [ThinkingDelta(text='add them'...), ToolCallDelta(index=0, arguments='{"a": 1}', id='call-1', name='add')]
-    """
+    """Turns the text of one reply into deltas: thoughts and the answer as they stream, the action at its end."""
 
     # A reply has one action; text after it is ignored, and so is all text from an ``Observation:`` on, which the model
     # must not write. Text before any label counts as a thought if an action follows.
@@ -90,7 +85,6 @@ class ReactParser:
         """Whether the reply calls a tool; known after `finish`."""
 
     def feed(self, text: str) -> list[PartDelta]:
-        """Parse the next piece of the reply and return the deltas that are certain now."""
         self._text += text
         out: list[PartDelta] = []
         while not self._over and self._step(out, final=False):
@@ -203,7 +197,6 @@ class ReactParser:
 
 
 def _may_be_label(text: str, at: int) -> bool:
-    """Return whether more text may make a line begin with a label."""
     begun = text[at : at + _LONGEST_LABEL].lstrip(" \t").lower()
     return len(text) - at < _LONGEST_LABEL and any(word.startswith(begun[: len(word)]) for word in _LABELS)
 
@@ -228,7 +221,6 @@ _END = "When you know the answer, reply:\n\nThought: why this is the answer\nAct
 
 
 def prompt_of(request: ModelRequest, max_observation: int) -> ModelRequest:
-    """Return the text-only version of `request`."""
     pieces = _join_texts(_turns(request.messages, max_observation))
     settings = request.settings
     return ModelRequest(
@@ -332,7 +324,6 @@ def _join_texts(turns: Iterator[str | Part]) -> tuple[Part, ...]:
 
 
 def observation(result: ToolResult, longest: int) -> str:
-    """Return a tool result as one line; data longer than `longest` characters is cut and marked as truncated."""
     text = result.text
     left_out = len(text) - longest
     marked: dict[str, object] = {"truncated": left_out} if left_out > 0 else {}

@@ -20,8 +20,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.tasks import end_all, first_of
 from ziggurat.wires.types import Wire, error_body
 
-Headers = tuple[tuple[str, str], ...]
-"""Names and values in the order they are sent; a name may occur twice."""
+Headers = tuple[tuple[str, str], ...]  # names and values in the order they are sent; a name may occur twice
 
 _SECRET = ("authorization", "key", "cookie", "token", "secret")
 
@@ -30,8 +29,7 @@ class Wait(Struct, frozen=True):
     seconds: float | None = None
 
 
-Piece = bytes | Wait
-"""A part of a body: bytes that are sent together, or a pause."""
+Piece = bytes | Wait  # A part of a body: bytes that are sent together, or a pause
 
 
 class ReceivedRequest(Struct, frozen=True):
@@ -54,7 +52,6 @@ class ReceivedRequest(Struct, frozen=True):
     wire: Wire | None = None
 
     def header(self, name: str) -> str | None:
-        """Return the first value of a header, or None."""
         return next((value for key, value in self.headers if key == name.lower()), None)
 
     @property
@@ -81,8 +78,7 @@ class ReceivedRequest(Struct, frozen=True):
         return f"ReceivedRequest({self.number}, {self.method} {path}, {headers}, {len(self.body)} bytes)"
 
 
-Framing = Literal["length", "chunked", "close"]
-"""How the client knows where the body ends."""
+Framing = Literal["length", "chunked", "close"]  # how the client knows where the body ends
 
 Ending = Literal["keep", "close", "cut", "reset", "stale", "drop_next"]
 """What happens to the connection: kept open; closed after a complete body; closed with the end of the body missing;
@@ -120,8 +116,7 @@ _TURNS = 6
 _LONGEST_LINE = 1 << 24
 
 
-class _BadRequest(Exception):
-    """Raised when the received bytes are not an HTTP request."""
+class _BadRequest(Exception): ...
 
 
 class _Reader(asyncio.StreamReader):
@@ -245,7 +240,6 @@ class LoopbackServer:
 
     @property
     def connections(self) -> int:
-        """The number of open connections."""
         return len(self._open)
 
     def release(self) -> None:
