@@ -37,8 +37,8 @@ _LONGEST_SENTENCE = 160
 _LISTED = 5
 _OTHERS = "choose another model, such as ollama:NAME or openai:NAME."
 _THRESHOLD = 0.25  # the lowest score of a tool that is called
-_STRICT, _LACKING, _UNUSED = 0.1, -0.25, -0.05
-"""Added per required number or address that is found or missing, and per number left over."""
+_STRICT, _LACKING, _UNUSED, _NAMED = 0.1, -0.25, -0.05, 0.1
+"""Added per required number or address that is found or missing, per number left over, and for the name of the tool."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -64,7 +64,8 @@ def _score(tool: ToolSpec, purpose: str, copier: Copier, vector: Vector, embed: 
     meaning = sum(cosine(vector, view) for view in views) / len(views)
     filled = sum(field.name in copier.values for field in copier.strict)
     lacking = len(copier.strict) - filled
-    return meaning + _STRICT * min(2, filled) + _LACKING * lacking + _UNUSED * copier.unused
+    named = set(plain.split()) <= set(copier.words.text.lower().split())
+    return meaning + _NAMED * named + _STRICT * min(2, filled) + _LACKING * lacking + _UNUSED * copier.unused
 
 
 class EmbeddedModel:
