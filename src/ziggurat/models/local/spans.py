@@ -187,6 +187,14 @@ _NEAR, _ENDS, _OWN, _CAPITAL, _START, _WORDS = 4.6, 3.9, -3.3, 2.3, -1.5, -1.0
 Similarity to the field; rarity of the first and the last word; share of the words that describe the tool; share of
 capitals; whether it begins the request; logarithm of its number of words.
 """
+_QUOTED = 10.0
+"""What is added for a quoted text as a message."""
+_PROSE, _PLAIN_NAME, _LONG = (
+    ("the text of a message or a note", "a sentence of several words", "what it should do, in full"),
+    "a name",
+    0.22,
+)
+"""A field takes a long text if it is this much more similar to one of the first than to a name."""
 _RUNS = 12  # how many runs are compared by meaning
 
 
@@ -279,10 +287,21 @@ class Copier:
         return _Option(field.choices[-best]) if near >= _CHOICE else None
 
     def _texts(self, field: Field) -> Iterator[_Option]:
-        label = self._embed([field.label])[0]
-        for run in sorted(self.words.runs(self._used), key=self._rate, reverse=True)[:_RUNS]:
+        """Yield runs of words as values of a field; for a message or a note, long ones."""
+        label, name, *prose = self._embed([field.label, _PLAIN_NAME, *_PROSE])
+        is_long = max(cosine(label, each) for each in prose) - cosine(label, name) > _LONG
+        rate = self._rate_long if is_long else self._rate
+        for run in sorted(self.words.runs(self._used), key=rate, reverse=True)[:_RUNS]:
             value = self.words.text[run.start : run.end]
-            yield _Option(value, self._rate(run) + _NEAR * cosine(self._embed([value])[0], label), run)
+            near = 0.0 if is_long else cosine(self._embed([value])[0], label)
+            yield _Option(value, rate(run) + _NEAR * near, run)
+
+    def _rate_long(self, run: Span) -> float:
+        """Return how likely a run of words is a message: the longer the better, from after the words of the tool."""
+        first, _, count = self.words.ends(run)
+        spoken = run.start == self.words.spans[0].start or first.lower() in self._own
+        quoted = count == 1 and " " in self.words.text[run.start : run.end]
+        return math.log(count) + (_START if spoken else 0.0) + (_QUOTED if quoted else 0.0)
 
     def _rate(self, run: Span) -> float:
         first, last, count = self.words.ends(run)
