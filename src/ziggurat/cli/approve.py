@@ -32,8 +32,7 @@ _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays 
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
 _SHORT_QUESTION = "[y]es, [N]o, or say why not: "
 
-_TURN = Lock()
-"""Held for as long as a person decides on one call, so that questions at one terminal never mix."""
+_TURN = Lock()  # held for as long as a person decides on one call, so that questions at one terminal never mix
 
 
 def by_hand() -> bool:

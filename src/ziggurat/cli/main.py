@@ -14,9 +14,7 @@ from ziggurat.core.errors import CallerError, ZigguratError, described
 if TYPE_CHECKING:
     from typer import Typer
 
-_DEBUG = "ZIGGURAT_DEBUG"
-"""The environment variable that enables tracebacks when set to 1."""
-
+_DEBUG = "ZIGGURAT_DEBUG"  # the environment variable that enables tracebacks when set to 1
 COMMANDS = {
     "run": ("run", "Ask one question and show how it is answered."),
     "chat": ("run", "Chat with an agent that remembers the conversation."),

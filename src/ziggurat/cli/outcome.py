@@ -10,17 +10,10 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.formatting import call_text, end_text, plural
 
-COMPLETED = 0
-"""There is an answer, or the run stopped where it should."""
-
-STOPPED = 1
-"""The run failed or was stopped early; 2 is wrong usage, or something is not installed."""
-
-SUSPENDED = 3
-"""The run waits for decisions."""
-
-INTERRUPTED = 130
-"""The user pressed Ctrl-C."""
+COMPLETED = 0  # there is an answer, or the run stopped where it should
+STOPPED = 1  # the run failed or was stopped early; 2 is wrong usage, or something is not installed
+SUSPENDED = 3  # the run waits for decisions
+INTERRUPTED = 130  # the user pressed Ctrl-C
 
 
 def code_of(stop: stops.Stop) -> int:

@@ -20,9 +20,7 @@ from ziggurat.serve.guard import check_address
 if TYPE_CHECKING:
     from uvicorn import Server
 
-MAX_HEAD = 64 * 1024
-"""Bytes of the longest head of a request."""
-
+MAX_HEAD = 64 * 1024  # bytes of the longest head of a request
 _SEND_BUFFER = 128 * 1024
 """Bytes that the system is to buffer for a client that does not read; by itself it takes up to some MiB for each."""
 

@@ -20,8 +20,7 @@ from ziggurat.stores.local import InMemoryStore
 
 T = TypeVar("T")
 
-STORE = "ZIGGURAT_STORE"
-"""The environment variable with the default store, used when no option names one."""
+STORE = "ZIGGURAT_STORE"  # the environment variable with the default store, used when no option names one
 
 
 def default_store() -> Path:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 MakeServer = Callable[[Callable[[], None]], "Server"]
 """Makes a server, which is to call the given function when it listens."""
 
-RESTARTS = 5
-"""How often workers are started again within a minute; after more the program ends with an error."""
+RESTARTS = 5  # how often workers are started again within a minute; after more the program ends with an error
 
 
 def loaded_all(specs: Sequence[str], store: str | None) -> tuple[dict[str, Runnable[Any]], dict[str, list[Schedule]]]:

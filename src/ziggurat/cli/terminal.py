@@ -16,8 +16,7 @@ from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.messages.formatting import duration
 from ziggurat.middleware.secrets import without_keys
 
-_WIDEST = 60
-"""Characters to which a column of a table is padded, so that one long id does not make all lines long."""
+_WIDEST = 60  # characters to which a column of a table is padded, so that one long id does not make all lines long
 
 
 def write(text: str, file: TextIO | None = None) -> None:

@@ -190,5 +190,4 @@ class _UserReply:
 HttpReply = Incoming | _UserReply
 """A reply whose head has arrived, by our own client or by one of the user's; it must be read or ended."""
 
-Transport = Client | UserClient
-"""Sends HTTP requests."""
+Transport = Client | UserClient  # sends HTTP requests

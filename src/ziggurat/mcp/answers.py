@@ -18,9 +18,7 @@ from ziggurat.messages.model import MODEL_NAME, Model, ModelRequest, ModelSettin
 from ziggurat.tools.validator import SchemaValidator
 from ziggurat.wires.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 
-_LONGEST = 4_000
-"""Characters of what a server says to a person."""
-
+_LONGEST = 4_000  # characters of what a server says to a person
 _MOST_TOKENS = 8_192
 _DONE = {"type": "boolean"}
 

@@ -19,35 +19,19 @@ from ziggurat.mcp.wire import refused
 from ziggurat.wires import jsonrpc
 
 _ABOUT = {"name": "ziggurat", "version": "0"}
-_PROBE = 10.0
-"""Seconds in which a server of the newer era answers the first request; others may say nothing."""
-
+_PROBE = 10.0  # seconds in which a server of the newer era answers the first request; others may say nothing
 _HANDSHAKE = 30.0
-_SIGN_OF_LIFE = 1.0
-"""Seconds in which a server that did not answer a call answers a question that is none."""
-
+_SIGN_OF_LIFE = 1.0  # seconds in which a server that did not answer a call answers a question that is none
 _FOREVER = 1e9
-_FOLLOWED = 10
-"""How often a connection asks again to be told of changes."""
-
-_PAUSE = 1.0
-"""Seconds before it does."""
-
-_LONGEST = 20
-"""How many times its time-out a call may take in all, if the server reports progress."""
-
-_MAX_NOISE = 10_000
-"""Messages that nobody waits for, since the last one that was; more of them end the connection."""
-
+_FOLLOWED = 10  # how often a connection asks again to be told of changes
+_PAUSE = 1.0  # seconds before it does
+_LONGEST = 20  # how many times its time-out a call may take in all, if the server reports progress
+_MAX_NOISE = 10_000  # messages that nobody waits for, since the last one that was; more of them end the connection
 _MAX_WAITING = 100
 """Messages of one call that wait to be handled; what comes beyond is dropped, except for the response."""
 
-MAX_QUESTIONS = 50
-"""How often a server may ask something in one call."""
-
-_MAX_REPORT = 1_000
-"""Characters of a report of progress."""
-
+MAX_QUESTIONS = 50  # how often a server may ask something in one call
+_MAX_REPORT = 1_000  # characters of a report of progress
 Answer = Callable[[str, Raw, Context], Awaitable[object]]
 """Answers a request of the server, its method and parameters, or raises JsonRpcError."""
 
@@ -60,8 +44,7 @@ class Inbox:
     __slots__ = ("_changes", "_held", "_items", "over")
 
     def __init__(self) -> None:
-        self.over: bool = False
-        """Whether nothing more is needed: the response has come, or it has failed."""
+        self.over: bool = False  # whether nothing more is needed: the response has come, or it has failed
         self._items: asyncio.Queue[tuple[Any, int]] = asyncio.Queue()
         self._held = 0
         self._changes: set[str] = set()  # that wait, each once
@@ -100,13 +83,10 @@ class Connection:
     def __init__(self, settings: Settings, wanted: str, changed: Callable[[str], None]) -> None:
         self.name: str = settings.name
         self.closed: bool = False
-        self.silent: bool = False
-        """Whether a call has timed out, and nothing was received since."""
-        self.meta: dict[str, Any] = {}
-        """What each request says of this side; empty in the older era."""
+        self.silent: bool = False  # whether a call has timed out, and nothing was received since
+        self.meta: dict[str, Any] = {}  # what each request says of this side; empty in the older era
         self.info: wire.ServerInfo = wire.ServerInfo()
-        self.probe_ended_it: bool = False
-        """Whether the server ended when it was asked in the way of the newer era."""
+        self.probe_ended_it: bool = False  # whether the server ended when it was asked in the way of the newer era
         self._settings = settings
         self._wanted = wanted
         self._changed = changed

@@ -20,13 +20,10 @@ from ziggurat.wires import jsonrpc
 
 T = TypeVar("T")
 
-_POLL = (0.05, 1.0, 60.0)
-"""The shortest, the usual and the longest time in seconds between two looks at a task."""
-
+_POLL = (0.05, 1.0, 60.0)  # the shortest, the usual and the longest time in seconds between two looks at a task
 _MOST_PAGES = 1_000
 _MOST_ITEMS = 20_000
-_MAX_PAGE = 8 << 20
-"""Bytes of a page of a list, which may hold millions of items otherwise."""
+_MAX_PAGE = 8 << 20  # bytes of a page of a list, which may hold millions of items otherwise
 
 
 class Link:

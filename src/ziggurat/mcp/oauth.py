@@ -23,12 +23,8 @@ from ziggurat.http.route import is_loopback
 T = TypeVar("T")
 
 _PARAMETER = re.compile(r'([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
-_STEP_UPS = 3
-"""How often in a row more scopes are asked for."""
-
-_EARLY = 30.0
-"""Seconds before its end at which a token is renewed."""
-
+_STEP_UPS = 3  # how often in a row more scopes are asked for
+_EARLY = 30.0  # seconds before its end at which a token is renewed
 _LIMITS = Limits(idle=20.0, total=30.0, reply=1 << 20)
 _FORM = "application/x-www-form-urlencoded"
 

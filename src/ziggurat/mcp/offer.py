@@ -25,17 +25,11 @@ from ziggurat.messages.message import ToolResult
 from ziggurat.tools.entry import SEARCH_TOOLS, Offer
 from ziggurat.tools.function import FunctionTool, raw_tool
 
-MANY = 40
-"""How many tools of one server a model is shown at once; of a server with more it searches those it needs."""
-
-_MISSPELT = 0.4
-"""The likeness from which a name in the settings is refused: all tools of the server are known."""
-
+MANY = 40  # how many tools of one server a model is shown at once; of a server with more it searches those it needs
+_MISSPELT = 0.4  # the likeness from which a name in the settings is refused: all tools of the server are known
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 8_000
-_OVERVIEW = 12_000
-"""Characters of the list of tools in the description of the tool that finds them."""
-
+_OVERVIEW = 12_000  # characters of the list of tools in the description of the tool that finds them
 _FOUND = 10
 _QUERY = {
     "type": "object",

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 _ACCEPT = (("content-type", "application/json"), ("accept", "application/json, text/event-stream"))
 _LIMITS = Limits(idle=None, total=None, reply=wire.MAX_MESSAGE, stream=1 << 30)
 _FAREWELL = 1.0
-_RECONNECTS = 10
-"""How often in a row a stream that brought nothing is asked for again."""
-
+_RECONNECTS = 10  # how often in a row a stream that brought nothing is asked for again
 _LONGEST_RETRY = 60.0
 
 
@@ -217,8 +215,7 @@ class _Events:
         self.last_id: str = ""
         self.retry: float = 1.0
         """Seconds to wait before the stream is asked for again."""
-        self.empty: int = 0
-        """How often in a row the stream has brought nothing."""
+        self.empty: int = 0  # how often in a row the stream has brought nothing
         self._name = name
 
     def begin(self) -> None:
@@ -279,8 +276,7 @@ _GRACES = ((None, 2.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 2.0))
 """How a process is ended: its input is closed, then it gets the signals, each after a number of seconds."""
 
 _TAIL = 2_000
-_LAST_WORDS = 1.0
-"""Seconds after the end of a server's output in which its exit code and its last words are waited for."""
+_LAST_WORDS = 1.0  # seconds after the end of a server's output in which its exit code and its last words are waited for
 
 
 class StdioTransport(asyncio.SubprocessProtocol):

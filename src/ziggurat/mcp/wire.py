@@ -24,22 +24,17 @@ TASKS = PREFIX + "tasks"
 REASON = "ziggurat/reason"
 """Where a server is told why a question was refused; the protocol has no place of its own for it."""
 
-LISTS = ("tools", "resources", "prompts")
-"""The lists of a server that may change."""
-
+LISTS = ("tools", "resources", "prompts")  # the lists of a server that may change
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 
-MAX_MESSAGE = 16 << 20
-"""Bytes of one message of a server; a larger one ends the connection."""
+MAX_MESSAGE = 16 << 20  # bytes of one message of a server; a larger one ends the connection
 
 
-CUT = ("transient", "interrupted")
-"""The kinds of errors after which a stream can be asked for again."""
+CUT = ("transient", "interrupted")  # the kinds of errors after which a stream can be asked for again
 
 
-_MAX_STRUCTURE = 2 << 20
-"""Bytes of a structured result that is checked."""
+_MAX_STRUCTURE = 2 << 20  # bytes of a structured result that is checked
 
 
 class SessionLost(ToolError):

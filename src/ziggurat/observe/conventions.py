@@ -26,9 +26,7 @@ from ziggurat.messages.usage import Usage
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, Meter
 
-ConventionVersion = Literal["latest", "1.41"]
-"""A version of the conventions."""
-
+ConventionVersion = Literal["latest", "1.41"]  # a version of the conventions
 BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 """The upper bounds of the buckets of durations, in seconds, that the conventions advise."""
 
@@ -135,9 +133,7 @@ class Instruments:
 
 # -- the attributes of spans -------------------------------------------------------------------------------------------
 
-Attributes = Mapping[str, str | int | float | bool | Sequence[str]]
-"""Attributes of a span."""
-
+Attributes = Mapping[str, str | int | float | bool | Sequence[str]]  # attributes of a span
 _PROVIDERS = {
     "openai-responses": "openai",
     "gemini": "gcp.gemini",

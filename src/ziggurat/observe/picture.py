@@ -7,9 +7,7 @@ from unicodedata import east_asian_width
 from ziggurat.core.visible import visible
 from ziggurat.messages.diagram import COLOURS, Diagram, DiagramEdge, DiagramNode
 
-_Size = tuple[float, float]
-"""A width and a height, or a place to the right and down, in pixels."""
-
+_Size = tuple[float, float]  # a width and a height, or a place to the right and down, in pixels
 _LINE, _PADDING, _LETTER = 16.0, 12.0, 7.2
 _BESIDE, _BETWEEN = 24.0, 44.0
 _INK, _GREY = "#24292f", "#8a8f98"

@@ -18,8 +18,7 @@ _PLAIN = str.maketrans({"●": "*", "→": "->", "✓": "+", "✗": "x", "■": 
 _FRAMES_PER_SECOND = 10
 _NOTEBOOK_WIDTH = 100
 
-LiveLine = tuple[str, str, int]
-"""A line of the live part: its text, its style, and its indent."""
+LiveLine = tuple[str, str, int]  # a line of the live part: its text, its style, and its indent
 
 
 class Screen:

@@ -22,8 +22,7 @@ from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.usage import Usage
 
-_ENDED_WELL = frozenset({"Completed", "Suspended"})
-"""How a run stops that has not failed."""
+_ENDED_WELL = frozenset({"Completed", "Suspended"})  # how a run stops that has not failed
 
 
 NodeKind = Literal["agent", "step", "model", "tool", "call", "question", "timer", "event"]

@@ -19,8 +19,7 @@ from ziggurat.serve.served import ServedAgents
 
 _MAX_RUNS = 100
 _MAX_STREAMS = 5_000
-GRACE = 5.0
-"""Seconds that runs have to end when the server does, by default."""
+GRACE = 5.0  # seconds that runs have to end when the server does, by default
 
 
 class ServedApp(guard.Guard):

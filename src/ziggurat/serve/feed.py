@@ -25,18 +25,10 @@ from ziggurat.serve.requests import first_id
 _BOOT: str = secrets.token_hex(4)
 """Names this process: the events between two entries are numbered by the process that sends them."""
 
-END = "end"
-"""Stands in the id of the last event of a run in place of its number."""
-
-LIMIT = 256 * 1024
-"""Bytes of events that a feed keeps by default."""
-
-_LOOK = 1.0
-"""Seconds between looks at a run without events, which may have lost its process."""
-
-_OVERHEAD = 150
-"""Bytes that an event takes besides its text."""
-
+END = "end"  # stands in the id of the last event of a run in place of its number
+LIMIT = 256 * 1024  # bytes of events that a feed keeps by default
+_LOOK = 1.0  # seconds between looks at a run without events, which may have lost its process
+_OVERHEAD = 150  # bytes that an event takes besides its text
 Place: TypeAlias = tuple[int, int]
 """Where an event stands: the number of the last entry, and its index after that; 0 is the entry itself."""
 

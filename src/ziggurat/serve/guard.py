@@ -28,9 +28,7 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _STREAM = "ziggurat.stream"
 """The name in a scope of a stream that is sent when the application has returned, so that it keeps nothing of it."""
 
-MAX_BODY = 4 * 1024 * 1024
-"""Bytes of the largest body of a request."""
-
+MAX_BODY = 4 * 1024 * 1024  # bytes of the largest body of a request
 _OPEN = ("/healthz", "/readyz")
 _SAFE = ("GET", "HEAD")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -81,8 +79,7 @@ class Guard:
         self._proxies = [_network(each) for each in proxies]
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._session = hmac.new(self._token, b"cookie of a browser", "sha256").hexdigest()
-        self.link: str | None = secrets.token_urlsafe(32)
-        """The token of the link, until it was used."""
+        self.link: str | None = secrets.token_urlsafe(32)  # the token of the link, until it was used
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

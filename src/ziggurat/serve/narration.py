@@ -98,8 +98,7 @@ def error_of(run: AgentRun | None, reason: str = "") -> str:
     return (run.error or "").replace(place, "")
 
 
-Texts = Sequence[tuple[bool, str]]
-"""Texts and thoughts in turn: whether it is a thought, and the text."""
+Texts = Sequence[tuple[bool, str]]  # texts and thoughts in turn: whether it is a thought, and the text
 
 
 class ToldReply:
@@ -296,8 +295,7 @@ _BREAKS = (entries.Opened, entries.Failure, entries.Unanswered, entries.Ended)
 """What may abandon a reply, of which there is nothing on record."""
 
 
-_LOOK = 0.5
-"""Seconds between looks at a run of which nothing comes, for a mistake that has interrupted it."""
+_LOOK = 0.5  # seconds between looks at a run of which nothing comes, for a mistake that has interrupted it
 
 
 class ToldRun(Struct, frozen=True):

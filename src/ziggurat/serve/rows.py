@@ -21,11 +21,8 @@ from ziggurat.messages.formatting import shortened
 from ziggurat.messages.usage import Usage, total_of
 from ziggurat.runs.runs import conditions_of
 
-_PROMPT = 200
-"""Characters of a prompt in a list."""
-_REMEMBERED = 1000
-"""Rows that are not made again while their run stays as it is."""
-
+_PROMPT = 200  # characters of a prompt in a list
+_REMEMBERED = 1000  # rows that are not made again while their run stays as it is
 _OF_MEMORY = ("id", "owner", "kind", "origin", "tags", "taint", "importance", "uses", "archived", "supersedes")
 
 

@@ -7,12 +7,8 @@ from typing import Any
 from ziggurat.core.tasks import end_all
 from ziggurat.serve.guard import Receive, Send
 
-HEARTBEAT = 15.0
-"""Seconds after which a comment is sent, so that nobody on the way takes the connection for dead."""
-
-KEEP_ALIVE = b": still here\n\n"
-"""The comment."""
-
+HEARTBEAT = 15.0  # seconds after which a comment is sent, so that nobody on the way takes the connection for dead
+KEEP_ALIVE = b": still here\n\n"  # the comment
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

@@ -15,9 +15,7 @@ from ziggurat.core.errors import ZigguratError
 
 T = TypeVar("T")
 
-Id: TypeAlias = str | int
-"""The id of a request, which its answer repeats."""
-
+Id: TypeAlias = str | int  # the id of a request, which its answer repeats
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601

@@ -70,14 +70,9 @@ class ApprovalRequest(Struct, frozen=True):
     server: str
 
 
-ServerItem = ServerCall | ApprovalRequest
-"""What a reply has besides the parts of a message."""
-
-ReplyPiece = PartDelta | ServerItem
-"""Any piece of a reply of a server."""
-
-ReplyPart = Part | ServerItem
-"""Any part of a reply of a server."""
+ServerItem = ServerCall | ApprovalRequest  # what a reply has besides the parts of a message
+ReplyPiece = PartDelta | ServerItem  # any piece of a reply of a server
+ReplyPart = Part | ServerItem  # any part of a reply of a server
 
 
 class ReplyParts:

@@ -161,8 +161,7 @@ def artifacts_of(run: AgentRun | None) -> tuple[a2a.Artifact, ...]:
     return (a2a.Artifact("answer", parts),) if parts else ()
 
 
-_MOST = 1_000
-"""Tasks that are looked through, the latest first."""
+_MOST = 1_000  # tasks that are looked through, the latest first
 
 
 async def list_tasks(agent: Runnable[Any], query: a2a.TasksQuery) -> dict[str, object]:

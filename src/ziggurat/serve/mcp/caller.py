@@ -118,8 +118,7 @@ class Signer:
         return hmac.new(self._key, encode([purpose, text, bound]), "sha256").hexdigest()[:40]
 
 
-_REMEMBERED = 10_000
-"""Sessions of which more is known than their id says."""
+_REMEMBERED = 10_000  # sessions of which more is known than their id says
 
 
 class NoSession(JsonRpcError):

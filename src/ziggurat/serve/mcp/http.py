@@ -26,9 +26,7 @@ from ziggurat.wires import jsonrpc
 
 _SESSION = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
-_MOST = 1_000
-"""Messages that wait for a client that does not read; further notifications are dropped."""
-
+_MOST = 1_000  # messages that wait for a client that does not read; further notifications are dropped
 _PATIENCE = 1.0
 """Seconds after which an answer becomes a stream, so that a client whose connection is cut can go on with it."""
 

@@ -16,9 +16,7 @@ from ziggurat.serve.mcp.caller import Caller, invalid
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.tools.decisions import question_of
 
-_REQUEST = "x-mcp-request"
-"""The keyword in the schema of an answer that has the request to the client."""
-
+_REQUEST = "x-mcp-request"  # the keyword in the schema of an answer that has the request to the client
 _CAPABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 _SIMPLE = ("string", "number", "integer", "boolean")
 

@@ -16,8 +16,7 @@ from ziggurat.serve.mcp.offering import McpServer, Resource
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError
 
-_MOST_VALUES = 100
-"""Values of a completion, as the protocol has it."""
+_MOST_VALUES = 100  # values of a completion, as the protocol has it
 
 
 class Methods:

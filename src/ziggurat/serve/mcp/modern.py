@@ -20,9 +20,7 @@ from ziggurat.serve.mcp.offered import Offered
 from ziggurat.serve.rows import time_of
 from ziggurat.wires import jsonrpc
 
-_POLL = 1_000
-"""Milliseconds after which clients should look at a task again."""
-
+_POLL = 1_000  # milliseconds after which clients should look at a task again
 _DETAILS = ("result", "error", "inputRequests", "statusMessage")
 
 
@@ -113,8 +111,7 @@ def _failed(error: jsonrpc.JsonRpcError) -> Json:
 
 _CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover")
 _NEEDS_TASKS: Json = {"extensions": {wire.TASKS: {}}}
-_TTL = 60_000
-"""Milliseconds for which a list is fresh."""
+_TTL = 60_000  # milliseconds for which a list is fresh
 
 
 def is_modern(method: str, params: Params) -> bool:

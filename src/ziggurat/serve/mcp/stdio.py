@@ -28,11 +28,8 @@ from ziggurat.wires.jsonrpc import (
     write,
 )
 
-_MOST = 1_000
-"""Requests that are worked on at the same time, and messages that wait for a client that does not read."""
-
-_GRACE = 0.5
-"""Seconds that requests have to be answered at the end, and then to say that they are not."""
+_MOST = 1_000  # requests that are worked on at the same time, and messages that wait for a client that does not read
+_GRACE = 0.5  # seconds that requests have to be answered at the end, and then to say that they are not
 
 
 class Connection:

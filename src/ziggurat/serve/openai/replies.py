@@ -21,8 +21,7 @@ from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 from ziggurat.wires import types
 from ziggurat.wires.writer import LiveReply, ReplyWriter
 
-_RUN = "ziggurat-run-id"
-"""The header of a reply that names the run."""
+_RUN = "ziggurat-run-id"  # the header of a reply that names the run
 
 
 def error_reply(wire: types.Wire, error: Exception, run_id: str = "", *, code: str | None = None) -> Response:

@@ -20,8 +20,7 @@ from ziggurat.serve.narration import Narrator, followed
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.wires.types import ReplyPiece, ServerCall
 
-Say = Callable[[ReplyPiece], Awaitable[None]]
-"""Takes each piece of an answer as it comes."""
+Say = Callable[[ReplyPiece], Awaitable[None]]  # takes each piece of an answer as it comes
 
 
 class Speech(Middleware):

@@ -17,8 +17,7 @@ _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 Place = tuple[int, int, int]
 """Where an event stands: the entry of the record before it, what was told since, and its index in that."""
 
-Encode = Callable[[Tale], Iterable[object]]
-"""Returns what is told as the events of a protocol."""
+Encode = Callable[[Tale], Iterable[object]]  # returns what is told as the events of a protocol
 
 
 async def frames(
