@@ -53,7 +53,6 @@ def _absolute(spec: str) -> str:
 
 
 def options_in(journal: LocalJournal) -> AgentOptions | None:
-    """Return the options of a run's agent, or None if the command line did not start the run."""
     return codec.convert(entries.labels_of(journal.entries[0]), _Labels).options
 
 
@@ -74,7 +73,6 @@ def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> 
 
 
 def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
-    """Return the agent for the options: an existing one, or one built from them."""
     if options.agent is not None:
         _check_alone(options)
         return in_store(load_agent(options.agent), store)
@@ -124,8 +122,6 @@ def in_store(agent: Runnable, store: str | None) -> Runnable:
 
 
 class Prepared(Struct, frozen=True):
-    """An agent of options, and what each of its runs is given."""
-
     agent: Runnable
     approvals: Approvals | None
     labels: dict[str, object]

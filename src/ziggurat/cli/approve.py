@@ -146,7 +146,6 @@ def _expected(item: PendingItem) -> str:
 
 
 def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
-    """Ask whether an interrupted call took effect; without an answer it stays unknown and is denied."""
     say(f"{visible_line(item.call.name)} was interrupted, and nobody knows whether it took effect:\n  {item.shown}")
     answer = (ask(_WHETHER) or "").strip()
     if answer.lower() in ("n", "no"):
@@ -174,7 +173,6 @@ def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> st
 
 
 def select(items: list[PendingItem], run_id: str, item: str | None, where: str) -> PendingItem:
-    """Return the call that a command decides on: the only one, or that whose id begins as given."""
     if not items:
         raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
     if item is not None and not item.strip():  # it is the beginning of every id

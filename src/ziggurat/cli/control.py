@@ -127,7 +127,6 @@ def attach(run: options.Run, json: options.Json = False, store: options.Store = 
         view(event)
 
     async def follow(place: Store, info: LogInfo) -> tuple[str | None, tuple[PendingItem, ...]]:
-        """Follow a run to its end; return how others find its store, and what waits in it."""
         path, runs = escaped(info.agent), runs_of(place)
         with view if isinstance(view, ConsoleView) else ExitStack():
             async for item in subscribe(runs.subscribe, info.id, path):

@@ -104,7 +104,6 @@ def _report_extras(extras: dict[str, list[str]]) -> set[str]:
 
 
 def _report_keys() -> None:
-    """Write for every provider whether its key is set, and which variables replace provider URLs."""
     write("Providers (keys are never shown)")
     users: dict[str, list[str]] = {}
     for dialect in DIALECTS.values():
@@ -117,7 +116,6 @@ def _report_keys() -> None:
 
 
 def example(provider: str) -> str:
-    """Return an example model name of a provider, such as ``openai:gpt-5-mini``."""
     return f"{provider}:{EXAMPLES.get(provider, 'NAME')}"
 
 

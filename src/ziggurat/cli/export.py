@@ -145,7 +145,6 @@ def _agent(made: options.AgentOptions) -> tuple[str, list[str], str]:
 
 
 def _last_text(info: LogInfo, journal: LocalJournal) -> str:
-    """Return the text of the run's last message, as `AgentRun.text` does."""
     root = escaped(info.agent)
     outcome = journal.find(root)
     if outcome is not None and isinstance(outcome.result, Result):

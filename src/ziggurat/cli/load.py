@@ -25,7 +25,6 @@ _BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo
 
 
 def load_tool(spec: str) -> Tool:
-    """Return the tool named by ``module:function``, ``file.py:function`` or the name of a built-in one."""
     if spec in _BUILTIN_TOOLS:
         return _BUILTIN_TOOLS[spec]
     if ":" not in spec and not spec.endswith(".py"):
@@ -127,7 +126,6 @@ def _file(path: Path, spec: str) -> ModuleType:
 
 
 def _with_line(error: BaseException) -> str:
-    """Return an error's text with the line of the user's code that raised it; that of a SyntaxError has it."""
     place = "" if isinstance(error, SyntaxError) else place_of(error)
     return f"{described(error)} (at {place})" if place else described(error)
 

@@ -86,7 +86,6 @@ def _command(arguments: list[str]) -> int:
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """Run a command line and return its exit code; our own errors are raised."""
     import typer
 
     called = next((each for each in arguments if not each.startswith("-")), "")
@@ -170,7 +169,6 @@ class _WrongUsage(Protocol):
 
 
 def _report(error: Exception) -> int:
-    """Report an error in one line; return 2 for wrong usage, 1 for anything else."""
     debug, ours = os.environ.get(_DEBUG, "") not in ("", "0"), isinstance(error, ZigguratError)
     shown = (debug or not ours) and show_mistake(error, whole=debug)
     if ours:

@@ -90,7 +90,6 @@ async def _serve(methods: Methods, out: Any) -> None:
 
 
 def _loaded(names: list[str]) -> tuple[list[Runnable[Any]], McpServer]:
-    """Return the agents, and the server with the tools, that are named."""
     values = [load.load_any(name, "agent or tool", McpServer, FunctionType, FunctionTool) for name in names]
     agents = [each for each in values if isinstance(each, Runnable)]
     servers = [each for each in values if isinstance(each, McpServer)]

@@ -37,8 +37,7 @@ def memory_of(owner: str | None, model: str, store: str | None) -> tuple[Sequenc
 
 
 def only_remembers(model: str) -> bool:
-    """Return whether a model gets only the first memory tool: the demo model would answer a question by
-    calling recall, although the memories are already in the prompt."""
+    """Return whether it is the demo model, which would call recall although the memories are in the prompt."""
     return model.strip() == "demo"
 
 
@@ -56,7 +55,6 @@ def _open_memories(option: str | None) -> "MemoryStore":
 
 @asynccontextmanager
 async def opened_memories(option: str | None) -> "AsyncIterator[MemoryStore]":
-    """Open the memory store of an option, which must exist."""
     url = _url(option)
     path = Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:") else None
     if path is not None and not path.is_file():

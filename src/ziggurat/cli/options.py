@@ -119,8 +119,6 @@ _OF_AGENT = {
 
 
 class AgentOptions(Struct, frozen=True):
-    """The options as given; None or empty for those that were not given."""
-
     model: str | None = None
     tools: tuple[str, ...] = ()
     agent: str | None = None

@@ -106,7 +106,6 @@ def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingI
 
 
 def report_interrupted(run_id: str, where: str | None) -> int:
-    """Report that a run was interrupted, and how to continue it if it is stored; return the exit code."""
     note("interrupted")
     tell_how_to_go_on(run_id, where)
     return INTERRUPTED

@@ -70,7 +70,6 @@ _HOW = 'ask one, as in: ziggurat run "What is 12 * (7 + 5)?"'
 
 
 def _question(argument: str | None) -> str:
-    """Return the question; ``-``, or no argument on a pipe, reads standard input."""
     if argument is None and sys.stdin.isatty():
         raise ConfigurationError(f"there is no question; {_HOW}")
     if argument is None or argument == "-":

@@ -120,7 +120,6 @@ def server_for(
     *,
     ready: Callable[[], None] = lambda: None,
 ) -> "Server":
-    """Return a uvicorn server for an application; ``await server.serve()`` runs it."""
     try:
         import uvicorn
     except ImportError as error:

@@ -66,7 +66,6 @@ def show(
 
 
 def _standing(run: str, store: str | None, agent: str | None, *, as_picture: bool) -> str:
-    """Return what the agent of a run is made of, marked with how far the run has come."""
     found = agents.rebuild(run, options.AgentOptions(agent=agent), store)
     diagram = stores.then_closed(found.agent.store, found.agent.standing(found.id))
     return diagram_svg(diagram) if as_picture else diagram.mermaid()
@@ -97,7 +96,6 @@ def _elapsed(entry: entries.JournalEntry) -> float:
 
 
 def _lines(journal: LocalJournal) -> Iterator[str]:
-    """Yield one line per recorded event: when, how long it took, and indented by its depth."""
     nodes = {node.path: node for node in run_tree(journal.entries).nodes}
     rounds: set[str] = set()
     for number, entry in enumerate(journal.entries):

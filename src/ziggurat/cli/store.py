@@ -24,7 +24,6 @@ STORE = "ZIGGURAT_STORE"  # the environment variable with the default store, use
 
 
 def default_store() -> Path:
-    """Return the path of the default database, in the user's data directory of the platform."""
     home = Path.home()
     if sys.platform == "darwin":
         folder = home / "Library" / "Application Support"
@@ -66,8 +65,6 @@ def with_store(option: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
 
 
 def then_closed(store: Store, work: Awaitable[T]) -> T:
-    """Return the result of what is awaited, and close the store that it uses."""
-
     async def done() -> T:
         try:
             return await work
@@ -98,7 +95,6 @@ def where_kept(store: Store, agent: str | None, option: str | None) -> str | Non
 
 
 def is_lasting(store: Store) -> bool:
-    """Return whether what a store keeps outlives this process."""
     return not isinstance(store, InMemoryStore)
 
 
@@ -111,7 +107,6 @@ def require_lasting(store: Store, what: str, kept: str, option: str) -> None:
 
 
 def labels_from(options: Sequence[str] | None) -> dict[str, object]:
-    """Return the labels of ``--label NAME=VALUE`` options; a value that is JSON is that value, else it is text."""
     return read_labels(options or (), "=", "--label")
 
 
@@ -133,7 +128,6 @@ async def tell_if_busy(store: Store, session: str) -> None:
 
 
 async def find_run(store: Store, run: str) -> LogInfo:
-    """Return the run with an id, or with a unique prefix of it."""
     if not run.strip():  # an empty prefix would match every run
         raise ConfigurationError("which run? its id is empty; ziggurat runs lists them")
     if not is_lasting(store):

@@ -41,8 +41,6 @@ def loaded_all(specs: Sequence[str], store: str | None) -> tuple[dict[str, Runna
 
 
 class _Server:
-    """The server among the children, whose end is that of all."""
-
     def __init__(self, make: MakeServer, then: Callable[[], None]) -> None:
         self._make = make
         self._then = then
@@ -65,10 +63,7 @@ class _Server:
 
 
 async def supervised(workers: Sequence[Worker[Any]], grace: float, make_server: MakeServer | None = None) -> int:
-    """Run workers, and a server, until a signal to end, or until the server ends; a second signal ends all at once.
-
-    A worker that has failed is started again, with its schedules. The server is not.
-    """
+    """Run workers, started again if they fail, and a server, until it ends or a signal comes; a second ends all."""
     in_one_process(workers)
     signalled = False
 

@@ -29,10 +29,7 @@ def note(text: str) -> None:
 
 
 def show_mistake(error: BaseException, *, whole: bool = False) -> bool:
-    """Write the traceback of an error in the user's code, from its first frame there on; nothing of any other error.
-
-    The traceback of any error is written `whole` on request. Return whether there is one.
-    """
+    """Write the traceback of an error in the user's code, of any other only if `whole`; return whether there is one."""
     trace = traced(error) if whole else "" if is_expected(error) else traced_in_users_code(error)
     if trace:
         write(without_keys(trace), sys.stderr)
@@ -46,7 +43,6 @@ def write_json(document: str | bytes, file: TextIO | None = None) -> None:
 
 
 def write_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Write rows of cells, each column under the other; the last cell of a row ends its line."""
     rows = [tuple(map(visible_line, row)) for row in rows]
     widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -55,7 +51,6 @@ def write_table(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def age_of(moment: float) -> str:
-    """Return how long ago a time was, as a cell of a table."""
     return f"{duration(max(0.0, time.time() - moment))} ago".rjust(16)
 
 
@@ -91,10 +86,7 @@ def shell_word(text: str) -> str:
 
 
 class _WarningMessages(logging.Handler):
-    """Writes warnings of the library as messages of the program, with the place of an error in the user's code.
-
-    Failed runs that the command reports are left out.
-    """
+    """Writes warnings of the library as messages of the program, but for failures of runs that the command reports."""
 
     def __init__(self, *, reports_runs: bool) -> None:
         super().__init__(logging.WARNING)

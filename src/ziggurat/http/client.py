@@ -37,7 +37,6 @@ class Client:
 
     @property
     def connections(self) -> int:
-        """How many connections are open, on all loops."""
         return sum(pool.open for pool in self._pools.values())
 
     async def send(

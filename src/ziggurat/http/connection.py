@@ -112,7 +112,6 @@ class Incoming:
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Close the connection unless the reply is complete."""
         if not self.done:
             self.complete()
             self._line.abandon()
@@ -225,7 +224,6 @@ class Connection(asyncio.Protocol):
     # -- for the pool --------------------------------------------------------------------------------------------
 
     def ask(self, question: bytes, reply: Incoming) -> None:
-        """Send a request, head and body together; its reply arrives in `reply`."""
         assert self._transport is not None
         self._reply = reply
         self._transport.write(question)
@@ -316,7 +314,6 @@ class Connection(asyncio.Protocol):
         headers[known] = text if known not in headers else f"{headers[known]}, {text}"
 
     def on_headers_complete(self) -> None:
-        """Store the status, and skip interim replies."""
         reply = self._reply
         if reply is None:
             return
@@ -391,7 +388,6 @@ class Pool:
         return None
 
     def release(self, connection: Connection) -> None:
-        """Take back a connection that can be used again."""
         if self._closed or connection not in self._lent or len(self._idle) >= self._limits.idle_connections:
             connection.abandon()
             return
@@ -409,7 +405,6 @@ class Pool:
             self._idle.remove(connection)
 
     def close(self) -> None:
-        """Close all connections; calls in progress fail."""
         self._closed = True
         for connection in (*self._lent, *self._idle):
             connection.abandon()

@@ -46,7 +46,6 @@ _EMBEDDING = (  # addresses that lead to one of IPv4, by the bits behind that
 
 
 def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Return whether an address is that of a public server."""
     if isinstance(address, ipaddress.IPv4Address):
         special = address.is_multicast or any(address in network for network in _SPECIAL)
         return address.is_global and not special
@@ -91,7 +90,6 @@ class Target(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """The address again, without its fragment."""
         return f"{'https' if self.tls else 'http'}://{self._authority}{self.path}"
 
     def request(self, method: str = "GET", headers: str = "", body: bytes = b"") -> bytes:

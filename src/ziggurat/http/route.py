@@ -99,8 +99,6 @@ def _authorities() -> str | None:
 
 
 class Route:
-    """Opens connections to the server of a base URL."""
-
     def __init__(self, url: str, *, proxy: str | None = None, ca: str | ssl.SSLContext | None = None) -> None:
         parts = _parsed(url, "base_url")
         self.tls: bool = parts.scheme == "https"

@@ -35,7 +35,6 @@ class EventParser:
         self._begun = False  # the first line, which may begin with a byte-order mark, has been read
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Parse the next bytes and return the events that they complete."""
         self.held += len(chunk)
         if self._after_return and chunk:
             self._after_return = False

@@ -63,7 +63,6 @@ class Inbox:
         self._items.put_nowait((item, size))
 
     async def next(self) -> Any:
-        """Return what was received next; an error that was put here is raised."""
         item, size = await self._items.get()
         self._held -= size
         if isinstance(item, Exception):
@@ -125,7 +124,6 @@ class Connection:
         return bool(found) or not self._ready.done()
 
     def ended(self) -> None:
-        """Take note that nothing can be sent any more."""
         self._over.set()
 
     def _was_closed(self) -> wire.ServerGone:
@@ -167,7 +165,6 @@ class Connection:
     # -- the beginning -------------------------------------------------------------------------------------------
 
     async def _greet(self) -> wire.ServerInfo:
-        """Agree on a revision, and return what the server says of itself."""
         settings, transport = self._settings, self.transport
         capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
         if settings.model is not None:
@@ -214,7 +211,6 @@ class Connection:
         return info
 
     async def check(self) -> bool:
-        """Return whether a server that did not answer a call answers at all."""
         if not self.silent:
             return True
         try:
@@ -229,7 +225,6 @@ class Connection:
 
     @property
     def modern(self) -> bool:
-        """Whether the requests stand alone."""
         return self.transport.revision == wire.MODERN
 
     async def request(
@@ -283,7 +278,6 @@ class Connection:
                 self.transport.post(jsonrpc.Notification("notifications/cancelled", {"requestId": number}))
 
     async def _answered(self, request: jsonrpc.Request, answer: Answer | None, ctx: Context) -> jsonrpc.Message:
-        """Return the response to a request of the server, which came during a call."""
         if request.method in ("ping", "roots/list") or answer is None or self.modern:
             return self._at_once(request)
         try:
@@ -327,7 +321,6 @@ class Connection:
         return call is not None and (call not in self._calls or self._calls[call].over)
 
     def _take(self, message: jsonrpc.Message, call: jsonrpc.Id | None, size: int) -> bool:
-        """Pass a message on to whom it belongs; return whether it is wanted."""
         item: object = message
         if isinstance(message, (jsonrpc.Success, jsonrpc.Failure)):
             of_call = call if isinstance(message, jsonrpc.Failure) else None
@@ -354,7 +347,6 @@ class Connection:
         return isinstance(able, dict) and able.get("listChanged") is True
 
     def heard(self, message: jsonrpc.Notification) -> bool:
-        """Take note of what the server says has changed; return whether it is about that."""
         if message.method == "notifications/resources/updated":
             self._tell(jsonrpc.parse(message.params, _Update).uri)
             return True
@@ -364,7 +356,6 @@ class Connection:
         return kind in wire.LISTS
 
     def _tell(self, change: str) -> None:
-        """Tell of a list or a resource that has changed, or may have."""
         if change in wire.LISTS:
             self._changed(change)
         for reader, uris in self._readers.items():
@@ -372,7 +363,6 @@ class Connection:
                 reader.put(change)
 
     async def changes(self, uris: Collection[str]) -> AsyncGenerator[str, None]:
-        """Yield the kind of each list that has changed, and the address of each of these resources that has."""
         reader, following = Inbox(), None
         self._readers[reader] = uris
         try:

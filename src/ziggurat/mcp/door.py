@@ -199,7 +199,6 @@ def _refuse_mistaken(word: str, folder: str | None) -> None:
 
 
 def _filled(value: Any) -> Any:
-    """Return an entry with the variables of the environment filled in."""
     if isinstance(value, dict):
         return {key: _filled(each) for key, each in value.items()}
     if isinstance(value, list):

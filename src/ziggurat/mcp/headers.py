@@ -43,7 +43,6 @@ class HeaderOf(Struct, frozen=True):
     name: str
 
     def values(self, arguments: Any) -> list[tuple[str, str]]:
-        """Return the header for the arguments of a call; nothing if it is not among them."""
         value = arguments
         for step in self.path:
             value = value.get(step) if isinstance(value, dict) else None

@@ -77,7 +77,6 @@ class Link:
             raise ToolError(f"the MCP server {self.settings.name} asks what nobody can answer: {error}") from error
 
     async def _result_of_task(self, task: wire.Outcome, ctx: Context) -> wire.Outcome:
-        """Look at a task until it has ended; answer what it asks."""
         named, answered = {"taskId": task.task_id}, set[str]()
         shortest, usual, longest = _POLL
         try:

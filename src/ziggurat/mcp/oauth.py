@@ -77,7 +77,6 @@ class Web:
         self._fetch = Fetcher(allow=allow, ports=None, limits=_LIMITS)
 
     async def get(self, url: str, kind: type[T], ctx: Context) -> T | None:
-        """Return what is at an address; None if it is nothing that can be used."""
         try:
             self._check_scheme(url)
             page = await self._fetch(url, ctx)
@@ -109,7 +108,6 @@ class Web:
 
 
 async def _protected_resource(server: str, stated: str | None, web: Web, ctx: Context) -> _ProtectedResource | None:
-    """Return what an MCP server says of who may ask it; None if it says nothing."""
     parts = parse.urlsplit(server)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     well_known = f"{origin}/.well-known/oauth-protected-resource"
@@ -233,7 +231,6 @@ class OAuth:
         return True
 
     async def _alone(self, url: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Do something for a server while nothing else is done for it."""
         while (busy := self._busy.get(url)) is not None and busy.get_loop() is asyncio.get_running_loop():
             await asyncio.shield(busy)
         self._busy[url] = done = asyncio.get_running_loop().create_future()
@@ -349,7 +346,6 @@ class OAuth:
     # -- tokens --------------------------------------------------------------------------------------------------
 
     async def _renew(self, url: str, kept: _Kept, ctx: Context, server: _TokenServer | None = None) -> bool:
-        """Renew a token; return whether there is a new one."""
         web = Web(url)
         if server is None:
             server = await _token_server(url, await _protected_resource(url, None, web, ctx), web, ctx)
@@ -392,7 +388,6 @@ class OAuth:
 
 
 def _method(server: _TokenServer, client: _Client | None) -> str:
-    """Return how a client proves who it is: the first way that the server has and that fits."""
     offered = server.token_endpoint_auth_methods_supported or ["client_secret_basic"]
     known: tuple[str, ...] = ("client_secret_basic", "client_secret_post", "none")
     if client is not None:

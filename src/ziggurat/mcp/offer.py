@@ -40,8 +40,6 @@ _QUERY = {
 
 
 class _Listing(Struct, frozen=True):
-    """The tools of one server, as they are recorded with a run."""
-
     server: str
     tools: tuple[wire.ServerTool, ...]
 
@@ -196,7 +194,6 @@ def _words(text: str) -> set[str]:
 
 
 def _search(tools: Iterable[FunctionTool]) -> FunctionTool:
-    """Return the tool with which a model finds others, which it is offered from then on."""
     words = {each.spec.name: _words(f"{each.spec.name} {each.spec.description}") for each in tools}
     specs = {each.spec.name: each.spec for each in tools}
     counts = Counter(word for found in words.values() for word in found)

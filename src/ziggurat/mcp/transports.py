@@ -54,7 +54,6 @@ class HttpTransport:
             self._converse(None, "GET", (), b"", root("mcp"))
 
     async def begin(self, request: jsonrpc.Request, headers: wire.Headers, ctx: Context) -> None:
-        """Send a request in a task of its own, which passes on what is received for it."""
         self._converse(request.id, "POST", (*headers, *self._mirrored(request)), jsonrpc.write(request), ctx)
 
     async def end(self, call: jsonrpc.Id) -> bool:
@@ -80,10 +79,7 @@ class HttpTransport:
     async def _receive(
         self, call: jsonrpc.Id | None, method: str, headers: wire.Headers, body: bytes, ctx: Context
     ) -> None:
-        """Pass on what is received for a call, or for none, until there is no more; go on with a stream that was cut.
-
-        Only the older era has that: there the rest is asked for by the id of the last event.
-        """
+        """Pass on what is received for a call, or for none; in the older era, go on with a stream that was cut."""
         events = _Events(self._name)
         while True:
             cut = ToolError(f"the MCP server {self._name} ended its reply without an answer", kind="interrupted")
@@ -104,7 +100,6 @@ class HttpTransport:
             headers = (("last-event-id", events.last_id),) if events.last_id else ()
 
     async def _receive_reply(self, call: jsonrpc.Id | None, reply: HttpReply, events: "_Events") -> bool:
-        """Pass on what is received in one reply; return whether the call needs no more."""
         whole = False
         try:
             if not _is_stream(reply):
@@ -144,7 +139,6 @@ class HttpTransport:
         return mirrored(message.method, message.params)
 
     async def _send(self, method: str, headers: wire.Headers, body: bytes, ctx: Context) -> HttpReply:
-        """Send a request with all headers that each one has; authorize, if the server asks for that."""
         common, session = list(self._own), self._session
         if self.revision:
             common.append(("mcp-protocol-version", self.revision))
@@ -191,7 +185,6 @@ class HttpTransport:
         """Do nothing: what hangs is behind the URL."""
 
     async def close(self) -> None:
-        """End the session, if there is one, and close all connections."""
         if (listening := self._calls.get(None)) is not None:
             listening.cancel()
         waiting = [*self._calls.values(), *self._posting] if self.gone else [*self._posting]
@@ -209,8 +202,6 @@ class HttpTransport:
 
 
 class _Events:
-    """Reads the data of the events in a stream, and of those with which it goes on, within bounds."""
-
     def __init__(self, name: str) -> None:
         self.last_id: str = ""
         self.retry: float = 1.0
@@ -219,15 +210,10 @@ class _Events:
         self._name = name
 
     def begin(self) -> None:
-        """Begin to read another stream, which goes on with the one before."""
         self._parser = EventParser()
 
     async def read(self, reply: HttpReply) -> list[str] | None:
-        """Return the data of the next events, perhaps of none; None at the end of the stream, whatever was cut there.
-
-        Raises:
-            ToolError: the connection was lost, or an event is too large.
-        """
+        """Return the data of the next events, perhaps of none; None at the end of the stream."""
         data = await _more(reply, self._name)
         if not data:
             return None
@@ -280,8 +266,6 @@ _LAST_WORDS = 1.0  # seconds after the end of a server's output in which its exi
 
 
 class StdioTransport(asyncio.SubprocessProtocol):
-    """A server that reads its standard input and writes to its standard output, one message a line."""
-
     def __init__(self, settings: Settings, peer: "Connection") -> None:
         self.revision: str = ""
         self.gone: bool = True
@@ -314,7 +298,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._tail = b""
 
     async def begin(self, request: jsonrpc.Request, headers: wire.Headers, ctx: Context) -> None:
-        """Send a request; wait while the server reads nothing."""
         while self._drained is not None and not self.gone:
             await asyncio.shield(self._drained)
         if self.gone:
@@ -339,7 +322,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
             self._kill(signal.SIGKILL)
 
     async def close(self) -> None:
-        """End the process and all others of its group."""
         self._stop()
         process = self._transport
         if process is None:
@@ -399,7 +381,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
                 self._abort(wire.ServerGone(text, kind="interrupted"))
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """End, if no more can be read; what is in progress fails once it is known how."""
         if fd == 1 and not self.gone:
             self._last_words = asyncio.get_running_loop().call_later(_LAST_WORDS, self._say_end)
             self._stop()
@@ -425,7 +406,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
             self._kill(signal.SIGKILL)
 
     def pause_writing(self) -> None:
-        """Have further requests wait: the server does not read."""
         self._drained = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
@@ -441,19 +421,16 @@ class StdioTransport(asyncio.SubprocessProtocol):
             output.close()
 
     def _stop(self) -> None:
-        """Send and take nothing any more."""
         if not self.gone:
             self.gone = True
             self._peer.ended()
         self.resume_writing()
 
     def _fail(self, error: wire.ServerGone) -> None:
-        """Fail what is in progress; say it if nothing is."""
         if not self._peer.failed(error):
             logger.warning("%s", error)
 
     def _error(self) -> wire.ServerGone:
-        """Return how the server has ended, with the last line it wrote since its start."""
         code = None if self._transport is None else self._transport.get_returncode()
         how = "" if code is None else f" (exit code {code})"
         last = self._tail.decode("utf-8", "replace").strip().rpartition("\n")[2]

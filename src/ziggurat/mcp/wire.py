@@ -115,8 +115,6 @@ class Contents(Struct, frozen=True, rename="camel"):
 
 
 class Block(Struct, frozen=True, rename="camel"):
-    """A piece of content; which fields it has depends on its type."""
-
     type: str
     text: str = ""
     data: str = ""
@@ -127,8 +125,6 @@ class Block(Struct, frozen=True, rename="camel"):
 
 
 class Said(Struct, frozen=True):
-    """A message of a prompt, or to a model."""
-
     role: str
     content: Block | list[Block]
 
@@ -174,8 +170,6 @@ class Outcome(Struct, frozen=True, rename="camel"):
 
 
 class InputRequest(Struct, frozen=True):
-    """What a server asks of its client, as a part of a result."""
-
     method: str
     params: Raw = Raw(b"{}")
 

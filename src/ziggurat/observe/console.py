@@ -292,7 +292,6 @@ class _Stream:
         self.begun = False
 
     def take(self, *, to_the_end: bool) -> str:
-        """Remove and return the complete lines, or all."""
         text = "".join(self.pieces)
         cut = len(text) if to_the_end else text.rfind("\n") + 1
         self.pieces, lines = [text[cut:]], text[:cut].rstrip() if to_the_end else text[:cut]

@@ -71,8 +71,6 @@ CONVENTIONS: dict[ConventionVersion, Names] = {
 
 
 class Instruments:
-    """The instruments of one meter, by the names of one version of the conventions."""
-
     def __init__(self, meter: "Meter", names: Names) -> None:
         self._durations: dict[str, Histogram] = {
             operation: meter.create_histogram(name, "s", what, explicit_bucket_boundaries_advisory=BUCKETS)
@@ -151,7 +149,6 @@ _FINISHES = {"tool_calls": "tool_call", "refusal": "content_filter", "malformed"
 
 
 def of_model(name: str) -> dict[str, str]:
-    """Return the labels of calls of a model, for spans and metrics, by its name with or without a provider."""
     scheme, colon, rest = name.partition(":")
     provider, model = (scheme.partition("@")[0], rest) if colon else ("ziggurat", name)
     provider = _PROVIDERS.get(provider, provider)

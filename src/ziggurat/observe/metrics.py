@@ -84,8 +84,6 @@ class AgentStatistics(CallStatistics):
 
 
 class _Charged:
-    """Adds what the calls of an agent use to its statistics in some metrics."""
-
     def __init__(self, metrics: "Metrics", statistics: AgentStatistics) -> None:
         self.metrics = metrics
         self._usage = statistics.usage
@@ -273,7 +271,6 @@ async def _timed(statistics: CallStatistics, service: Service[Q, R], request: Q,
 
 
 def _failure_of(answer: object) -> str | None:
-    """Return how a call failed that returned an answer nevertheless; None if it succeeded."""
     if isinstance(answer, ToolResult):
         return answer.error
     return status_of(answer.stop) if isinstance(answer, AgentRun) and answer.error is not None else None

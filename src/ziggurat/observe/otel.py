@@ -150,8 +150,6 @@ class OpenTelemetry(Middleware):
 
 
 class _Call:
-    """A call that is reported: its span, and its duration when the block ends."""
-
     __slots__ = ("_ctx", "_failure", "_instruments", "_labels", "_started", "span")
 
     def __init__(self, span: "Span", labels: dict[str, str], instruments: otel.Instruments, ctx: Context) -> None:

@@ -31,7 +31,6 @@ def diagram_svg(diagram: Diagram) -> str:
 
 
 def _drawn(diagram: Diagram) -> tuple[_Size, list[str]]:
-    """Return the size of a diagram, and its parts with the left upper corner at 0, 0."""
     inner = [_drawn(each.parts) if each.parts is not None and each.parts.nodes else None for each in diagram.nodes]
     sizes = [_size(node, parts and parts[0]) for node, parts in zip(diagram.nodes, inner, strict=True)]
     numbers = {node.name: number for number, node in enumerate(diagram.nodes)}
@@ -141,7 +140,6 @@ def _box(node: DiagramNode, centre: _Size, size: _Size) -> str:
 
 
 def _frame(node: DiagramNode, centre: _Size, size: _Size, parts: tuple[_Size, list[str]]) -> list[str]:
-    """Return a frame with lines of text at its top, and the parts of the node in it."""
     lines, left, top = _lines(node.label or node.name), centre[0] - size[0] / 2, centre[1] - size[1] / 2
     texts = [_text(line, centre[0], top + (number + 1) * _LINE, _INK) for number, line in enumerate(lines)]
     shift = f"{centre[0] - parts[0][0] / 2:.1f} {top + len(lines) * _LINE + _PADDING:.1f}"

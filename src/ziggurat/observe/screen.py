@@ -72,7 +72,6 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """The columns of a line; 120 for a plain file."""
         return self.console.width if self.terminal else 120
 
     def open(self) -> None:
@@ -122,7 +121,6 @@ class Screen:
             self._live.refresh()
 
     def animate(self, wanted: bool) -> None:
-        """Show the live part from now on, if the terminal supports it, or remove it."""
         if wanted == (self._live is not None) or (wanted and not (self._open and self._moves and not self._broken)):
             return
         from rich.live import Live

@@ -262,7 +262,6 @@ def _waiting_text(entry: journal.Pending) -> str:
 
 
 def _result_of(node: _Node, value: object) -> tuple[diagram.Mark, str]:
-    """Return the state and the text for a result that is neither a model's nor a tool's."""
     if isinstance(value, Raw):
         kind = HandoffItem if name_at(node.path) == "handoff" else runs.AgentRun
         if kind is HandoffItem or node.kind == "agent":
@@ -293,7 +292,6 @@ def _tree_text(nodes: Sequence[RunNode]) -> str:
 
 
 def _tree_diagram(nodes: Sequence[RunNode]) -> diagram.Diagram:
-    """Return the nodes as a diagram, each with its parts inside it."""
     parts: list[list[diagram.DiagramNode]] = [[]]
     for node in reversed(nodes):  # parts before what they are parts of
         while len(parts) <= node.depth + 1:

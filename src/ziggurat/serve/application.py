@@ -23,12 +23,7 @@ GRACE = 5.0  # seconds that runs have to end when the server does, by default
 
 
 class ServedApp(guard.Guard):
-    """The ASGI application that `app` returns.
-
-    Attributes:
-        agents: What is served.
-        token: What programs show; see `guard.Guard`.
-    """
+    """What `app` returns: `agents` is what is served, `token` what programs show."""
 
     agents: ServedAgents
     token: str

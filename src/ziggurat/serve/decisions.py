@@ -92,8 +92,6 @@ class _StatedDecision(Struct, forbid_unknown_fields=True):
 
 
 class Decisions(Struct, forbid_unknown_fields=True):
-    """Decisions as clients of the page's routes state them."""
-
     decisions: list[_StatedDecision]
 
     def by_id(self) -> dict[str, Decision]:

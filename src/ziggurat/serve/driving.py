@@ -44,7 +44,6 @@ class _Driving:
         self._failures = failures
 
     def begin(self, _: object = None) -> None:
-        """Note that the run has begun, so that why it failed before is of no interest."""
         if not self.began.is_set():
             self.began.set()
             self._failures.pop(first_id(self.run_id), None)
@@ -142,7 +141,6 @@ class Driver:
                 run = await driving.agent.resume(driving.run_id, **driving.options)
 
     async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, seen: int) -> tuple[str, int] | None:
-        """Wait until a run can go on, without counting as one that is driven; see `due`."""
         del self._tasks[task]
         self._waiting[driving.run_id] = task, driving
         try:
@@ -152,7 +150,6 @@ class Driver:
             self._tasks[task] = driving.run_id
 
     def _ended(self, driving: _Driving, task: "asyncio.Task[None]") -> None:
-        """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
         self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, IN_PROGRESS):

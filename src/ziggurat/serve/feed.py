@@ -78,7 +78,6 @@ class Feed:
             self._drop(0)
 
     async def remove(self, reader: "EventFeed") -> None:
-        """Forget a reader; the feed of the last one ends."""
         self._readers.discard(reader)
         self._waiting.discard(reader)
         if not self._readers:
@@ -142,7 +141,6 @@ class Feed:
         return waits
 
     def _waiting_event(self) -> bytes:
-        """Return the event of a run that waits, with the reason if it was interrupted by a mistake."""
         reason = self._feeds.failures.get(first_id(self.run.id))
         return b"event: waiting\ndata: %b\n\n" % encode({} if reason is None else {"error": reason})
 
@@ -185,7 +183,6 @@ class Feed:
         self._timer = asyncio.get_running_loop().call_later(self._pause, self._keep_alive)
 
     async def _look_for_process(self) -> None:
-        """Report that the run waits if it has lost its process, of which its record says nothing."""
         with suppress(StoreError):  # reading the run meets it as well
             count, info = self.count, await self._runs.find(self.run.id)
             driven = info is None or self._runs.is_driven(info)  # of one that is gone the end is told
@@ -215,7 +212,6 @@ class Feeds:
         self._feeds: dict[str, Feed] = {}
 
     def open(self, run: RunHandle[Any], runs: Runs, place: Place) -> Feed:
-        """Return the feed of a run; if nobody reads it yet, a new one that begins after a place."""
         feed = self._feeds.get(run.id)
         if feed is None:
             feed = self._feeds[run.id] = Feed(run, runs, place, self)
@@ -223,7 +219,6 @@ class Feeds:
         return feed
 
     def remove(self, run_id: str, feed: Feed) -> None:
-        """Forget a feed, if it is still the one of its run."""
         self.closing.discard(feed.close)
         if self._feeds.get(run_id) is feed:
             del self._feeds[run_id]
@@ -333,7 +328,6 @@ class EventFeed:
         return feed.count - self._read
 
     async def _write_record(self) -> None:
-        """Write what the feed does not have, from the record."""
         feed, self._read = self._feed, -1
         with suppress(RunNotFound):  # it was removed meanwhile, as the feed tells
             async with aclosing(self._run.events(after=max(0, self._place[0] - 1))) as items:

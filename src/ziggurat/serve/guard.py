@@ -145,7 +145,6 @@ class Guard:
         return False
 
     def _scheme(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> str:
-        """Return the scheme of the page that asks, which a trusted proxy knows."""
         scheme = str(scope.get("scheme", "http"))
         if not self._proxies or not _is_in(scope.get("client"), self._proxies):
             return scheme
@@ -251,7 +250,6 @@ def _check_body(method: str, headers: Mapping[str, str]) -> None:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Return a `receive` that raises when a body that is sent in pieces becomes too large."""
     size = 0
 
     async def limited() -> Message:
@@ -267,8 +265,7 @@ def _limited(receive: Receive) -> Receive:
 
 
 class _Sender:
-    """Sends what an application sends, with the headers of every answer; an object, as a closure takes five times
-    more."""
+    """Sends with the headers of every answer; an object, as a closure would take five times more memory."""
 
     __slots__ = ("_send",)
 

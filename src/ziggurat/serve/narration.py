@@ -85,7 +85,6 @@ def call_id(run_id: str, path: str) -> str:
 
 
 def output_text(run: AgentRun | None) -> str:
-    """Return the output of a run as text; empty if there is none."""
     output = None if run is None else run._output
     return output if isinstance(output, str) else "" if output is None else codec.encode(output).decode()
 
@@ -122,14 +121,12 @@ class ToldReply:
         yield from self._add(isinstance(piece, delta.ThinkingDelta), piece.text)
 
     def abandon(self) -> Iterator[Tale]:
-        """End a reply that is not complete."""
         if self._texts:
             yield from self._close()
             self.tries += 1
         self._forget()
 
     def finish(self, texts: Texts, step: int) -> Iterator[Tale]:
-        """Yield the rest of the reply, which is known as a whole now."""
         if not _continues(texts, self._texts):
             yield from self.abandon()
         self.step, told = step, list(self._texts)
@@ -160,7 +157,6 @@ class ToldReply:
 
 
 def _continues(whole: Texts, told: Texts) -> bool:
-    """Return whether what is told of a reply is the beginning of the whole."""
     if len(told) > len(whole):
         return False
     pairs = list(zip(whole, told, strict=False))
@@ -180,11 +176,7 @@ def texts_of(message: delta.Message) -> Texts:
 
 
 class Narrator:
-    """Tells what happens to one agent, item by item; with `members`, also the calls of those below it that are no
-    tools.
-
-    Where the run continues as new, the next one is told as a part of it, and the numbers of entries go on.
-    """
+    """Tells what happens to one agent, item by item; with `members`, also what those below it call."""
 
     def __init__(self, run_id: str, agent: str, *, members: bool = False) -> None:
         self.run_id: str = run_id
@@ -234,7 +226,6 @@ class Narrator:
                     yield from self._reply.hear(piece, path, step)
 
     def _read(self, number: int, entry: entries.JournalEntry | event.Event) -> Iterator[Tale]:
-        """Yield what an entry of the record tells."""
         _, step, _ = step_of(entry.path, self._agent)
         match entry:
             case events.ModelEnded(path, response) if self.is_own(path) or (self._members and "/tool-" not in path):

@@ -49,7 +49,6 @@ def read_number(query: Mapping[str, str], name: str, default: int, *, least: int
 
 
 def read_labels(texts: Iterable[str], sign: str, where: str) -> dict[str, object]:
-    """Return the labels of texts such as ``NAME:VALUE``, where that is the sign."""
     labels: dict[str, object] = {}
     for each in texts:
         name, found, text = each.partition(sign)
@@ -68,7 +67,6 @@ def value_of(text: str) -> object:
 
 
 def read_status(name: str, where: str = "status") -> str:
-    """Return the status of runs that is named in upper or lower case."""
     statuses = {each.lower(): each for each in STATUSES}
     if name.lower() in statuses:
         return statuses[name.lower()]

@@ -34,7 +34,6 @@ _CONTENT_TYPES = {
 
 @cache
 def assets() -> dict[str, tuple[bytes, str, str]]:
-    """Return the files of the page by their names, each with its content type and its `ETag`."""
     bodies = {each.name: each.read_bytes() for each in files("ziggurat.serve").joinpath("page").iterdir()}
     return {
         name: (body, _CONTENT_TYPES[name.rpartition(".")[2]], f'"{sha256(body).hexdigest()[:16]}"')
@@ -259,7 +258,6 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """Answer with an error of ours, or of the routing, in one form."""
     kind, text = type(error).__name__, str(error)
     if isinstance(error, HTTPException):
         status, text, headers = error.status_code, error.detail, error.headers

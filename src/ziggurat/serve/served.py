@@ -57,7 +57,6 @@ class ServedAgents(Driver):
         self.agents[agent.name] = agent.with_store(agent.store if keeps else self._common)
 
     def admit(self) -> None:
-        """Raise if this process may drive no other run."""
         limit, running = 0 if self.closing.closed else self.limit, len(self._tasks)
         if running >= limit:
             text = "as many runs are driven here as may be; try again"
@@ -105,7 +104,6 @@ class ServedAgents(Driver):
         return run_id
 
     async def resume(self, run_id: str, *listeners: Listener) -> None:
-        """Go on with a run, and return when that has begun."""
         agent, info = await self.newest_of(run_id)
         if info.id not in self._waiting:  # or whoever waits for it goes on with it
             await self.drive(agent, info.id, partial(agent.resume, info.id), listeners)
@@ -180,7 +178,6 @@ class ServedAgents(Driver):
         return (await runs_of(agent.store).read(run_id)).entries
 
     async def fork(self, run_id: str, number: int | None, prompt: str | None, new_id: str | None) -> str:
-        """Start a fork of a run at the step of an entry, by default at the first; return its id when it has begun."""
         agent, _ = await self.agent_of(run_id)
         place = 1 if number is None else fork_place(await self.entries(run_id), number, agent.name)
         fork_id = new_id or self.environment.ids()
@@ -194,7 +191,6 @@ class ServedAgents(Driver):
         raise errors.RunNotFound(f"there is no session {session_id!r:.150}")
 
     async def detail(self, run_id: str) -> dict[str, Any]:
-        """Return what is on record of a run: its row, its output, why it stopped early, what waits, and its figures."""
         agent, info = await self.agent_of(run_id)
         runs = runs_of(agent.store)
         while True:

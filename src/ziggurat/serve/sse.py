@@ -17,8 +17,6 @@ _HEADERS = [
 
 
 class Closing:
-    """Tells all streams that the server is about to end."""
-
     def __init__(self) -> None:
         self.closed: bool = False
         self._streams: set[Callable[[], None]] = set()
@@ -56,8 +54,7 @@ async def write(send: Send, body: bytes, *, more: bool = True) -> None:
 async def attend(
     work: "asyncio.Future[Any]", receive: Receive, closing: Closing, keep_alive: Callable[[], Awaitable[None]]
 ) -> bool:
-    """Wait until work is done, the client has gone or the server is about to end; return whether the client has
-    gone."""
+    """Wait until work is done, the client has gone or the server ends; return whether the client has gone."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -20,7 +20,6 @@ View = dict[str, Any]
 
 
 def tree_view(entries: Sequence[journal.JournalEntry], start: int, count: int) -> View:
-    """Return some of the nodes of a run, in the order in which they are drawn, and the last entry that was read."""
     tree = run_tree(entries)
     began = _began(entries)
     nodes = [_node_view(node, began) for node in tree.nodes[start : start + count]]
@@ -96,7 +95,6 @@ def _call(entries: Sequence[journal.JournalEntry], path: str) -> ToolCall | None
 
 
 def _prompt(entries: Sequence[journal.JournalEntry], path: str) -> list[View]:
-    """Return the instructions and the conversation for the model call at a path, as they are recorded."""
     agent, messages = step_of(path)[0], said_before(entries, path) or ()
     setups = [_data(entry.setup) for entry in entries if isinstance(entry, journal.Entered) and entry.path == agent]
     texts = [setup.get("instructions") for setup in setups if isinstance(setup, dict)][-1:]
@@ -126,8 +124,7 @@ def _data(value: object) -> Any:
 
 
 def fork_place(entries: Sequence[journal.JournalEntry], number: int, agent: str) -> int:
-    """Return the step of a run, or the call of a flow, to which the entry of a number belongs; a run is forked
-    there."""
+    """Return where a run is forked: the step, or the call of a flow, to which the entry of a number belongs."""
     path, root = entries[number - 1].path if 0 < number <= len(entries) else "", escaped(agent)
     if step := step_of(path, root)[1]:
         return step
@@ -138,7 +135,6 @@ def fork_place(entries: Sequence[journal.JournalEntry], number: int, agent: str)
 
 
 def changed_nodes(one: Sequence[journal.JournalEntry], other: Sequence[journal.JournalEntry]) -> list[View]:
-    """Return the calls of two runs side by side, and which of them differ."""
     trees = [{node.path.partition("/")[2]: node for node in run_tree(entries).nodes} for entries in (one, other)]
     rows: list[View] = []
     for path in dict.fromkeys([*trees[0], *trees[1]]):

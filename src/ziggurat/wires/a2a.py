@@ -140,8 +140,6 @@ class Authentication(_Data, frozen=True):
 
 
 class PushConfig(_Data, frozen=True):
-    """Where a client wants to be told of changes of a task."""
-
     url: str
     id: str = ""
     task_id: str = ""
@@ -161,8 +159,6 @@ class SendMessage(_Data, frozen=True):
 
 
 class TaskQuery(_Data, frozen=True):
-    """Names a task, or a configuration of it."""
-
     id: str = ""
     task_id: str = ""
     history_length: int | None = None
@@ -190,8 +186,6 @@ class Capabilities(_Data, frozen=True, omit_defaults=False):
 
 
 class Card(_Data, frozen=True):
-    """What a client needs to know of an agent."""
-
     name: str
     supported_interfaces: tuple[Interface, ...]
     capabilities: Capabilities = Capabilities()
@@ -212,7 +206,6 @@ def _camel(name: str) -> str:
 
 
 def refused(text: str, code: int) -> jsonrpc.JsonRpcError:
-    """Return an error of A2A, with the reason that it has for programs."""
     kind = "type.googleapis.com/google.rpc.ErrorInfo"
     info = {"@type": kind, "reason": _REASONS[code], "domain": "a2a-protocol.org"} if code in _REASONS else None
     return jsonrpc.JsonRpcError(text, code, None if info is None else [info])

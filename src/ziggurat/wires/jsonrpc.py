@@ -28,8 +28,6 @@ _MAX_DEPTH = 750
 
 
 class JsonRpcError(ZigguratError):
-    """An error as JSON-RPC has it."""
-
     def __init__(
         self, message: str, code: int = INTERNAL_ERROR, data: object = None, request_id: Id | None = None
     ) -> None:
@@ -81,8 +79,6 @@ Message: TypeAlias = Request | Notification | Success | Failure
 
 
 class _Any(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """Every member that a message may have."""
-
     id: Id | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: Raw = _NOTHING

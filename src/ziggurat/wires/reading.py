@@ -60,7 +60,6 @@ def read_request(data: bytes, wire: Wire, *, counting: bool = False) -> tuple[Js
 
 
 def read_approvals(body: Json) -> tuple[ApprovalResponse, ...]:
-    """Return what the body of a request to OpenAI Responses decides on calls that wait for an approval."""
     approvals: list[ApprovalResponse] = []
     for item in _items(body.get("input")):
         if item.get("type") == "mcp_approval_response":

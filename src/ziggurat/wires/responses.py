@@ -62,8 +62,6 @@ def _status(finish: FinishReason) -> str:
 
 
 class ResponsesWriter:
-    """Writes a reply, whose events it numbers."""
-
     def __init__(self, head: ReplyHead) -> None:
         self._head = head
         self._number = 0
@@ -269,7 +267,6 @@ def _server_call(call: ServerCall, place: str, *, empty: bool) -> Json:
 
 
 def place_of(item: Json, at: int) -> Json:
-    """Return what names an item at a position in its events."""
     place: Json = {"item_id": item["id"], "output_index": at}
     if item["type"] == "message":
         place["content_index"] = 0

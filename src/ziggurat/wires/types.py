@@ -34,16 +34,12 @@ class ResponseChunk(Struct, frozen=True):
 
 
 class ApprovalResponse(Struct, frozen=True):
-    """What a client decides on a call that a person must approve."""
-
     id: str
     approve: bool
     reason: str = ""
 
 
 class ReplyHead(Struct, frozen=True):
-    """What is known of a reply before its first piece."""
-
     id: str
     model: str
     body: Json
@@ -102,7 +98,6 @@ class ReplyParts:
 
 
 def message_of(parts: Iterable[ReplyPart]) -> Message:
-    """Return the parts of a reply that are those of a message."""
     return refolded(Message("assistant", tuple(part for part in parts if not isinstance(part, ServerItem))))
 
 

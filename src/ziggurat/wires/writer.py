@@ -283,8 +283,7 @@ def _goes_on(before: PartDelta | None, piece: PartDelta) -> bool:
 
 
 class LiveReply:
-    """The events of a stream for pieces as they come: it begins with the first, and a part ends when the next
-    begins."""
+    """The events of a stream for pieces as they come; a part ends when the next begins."""
 
     def __init__(self, writer: ReplyWriter) -> None:
         self._writer = writer
@@ -295,7 +294,6 @@ class LiveReply:
         self._began = False
 
     def begin(self) -> list[ResponseChunk]:
-        """Return the events at the beginning; empty if it has begun."""
         if self._began:
             return []
         self._began = True

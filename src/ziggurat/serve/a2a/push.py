@@ -79,7 +79,6 @@ class PushNotifications:
                     await self._send(encode(update), config)
 
     async def _send(self, body: bytes, config: a2a.PushConfig) -> None:
-        """Send a change, several times if need be; if that fails, the log says so."""
         headers = {"content-type": "application/a2a+json"}
         headers |= {"x-a2a-notification-token": config.token} if config.token else {}
         known = config.authentication

@@ -46,7 +46,6 @@ class A2aServer:
         }
 
     async def answer(self, request: Request) -> jsonrpc.Success | jsonrpc.Failure | ResponseStream | None:
-        """Return the answer to a request, or the stream that is its answer; None to a notification."""
         asked: jsonrpc.Message | None = None
         try:
             asked = jsonrpc.read(await request.body())
@@ -176,7 +175,6 @@ class A2aServer:
         return self._agent, info
 
     async def _from_now(self, task_id: str) -> ToldRun:
-        """Return the run of a task, to be told from now on."""
         return self._told(task_id, (await self._view(task_id)).entries)
 
     def _told(self, task_id: str, after: int = 0, *, waits: bool = False) -> ToldRun:

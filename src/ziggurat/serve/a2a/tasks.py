@@ -42,7 +42,6 @@ def context_of(info: LogInfo) -> str:
 
 
 def state_of(status: str, *, asks: bool = False) -> a2a.TaskState:
-    """Return the state of a task from the status of its run, and whether somebody is asked."""
     if status == "Suspended":
         return a2a.INPUT_REQUIRED if asks else a2a.WORKING
     return _STATES.get(status, "TASK_STATE_FAILED")
@@ -109,7 +108,6 @@ class TaskView:
         return self._message("ROLE_AGENT", parts, self.entries) if parts else None
 
     def task(self, history: int | None = None, *, artifacts: bool = True) -> a2a.Task:
-        """Return the task, with the last messages of its history: all of them by default."""
         if history is not None and history < 0:
             raise ConfigurationError(f"historyLength is a number of messages, got {history}")
         kept = self._history if history is None else self._history[-history:] if history else []
@@ -118,7 +116,6 @@ class TaskView:
         return a2a.Task(self._id, status, context_of(self._info), artifacts_of(self._run) if done else (), tuple(kept))
 
     def status(self) -> a2a.Status:
-        """Return the status, with a message of what the task waits for, or why it has failed."""
         parts: tuple[a2a.Part, ...] = ()
         state = state_of(self._info.status, asks=self._info.asks)
         if self._reason is not None and state not in a2a.TERMINAL:
@@ -151,7 +148,6 @@ def parts_of_items(items: Sequence[PendingItem]) -> tuple[a2a.Part, ...]:
 
 
 def artifacts_of(run: AgentRun | None) -> tuple[a2a.Artifact, ...]:
-    """Return what a run has made: its output, and the files in its last message."""
     if run is None:
         return ()
     output, said = run._output, run.history[run.start :]
@@ -204,10 +200,7 @@ def _seconds(text: str | None) -> float:
 
 
 class Updates:
-    """Writes what is told of a run as updates of its task.
-
-    The text of each reply replaces that of the one before, so that the last one is the answer.
-    """
+    """Writes what is told of a run as updates of its task; the text of each reply replaces that of the one before."""
 
     def __init__(self, task: str, context: str, *, pieces: bool = True) -> None:
         self._ids = (task, context)

@@ -62,7 +62,6 @@ class Caller(Struct, eq=False):
         return self.version == MODERN and isinstance(extensions, dict) and TASKS in extensions
 
     def hear(self, event: Event) -> None:
-        """Tell the client of an event of its run, if it wants to learn of it."""
         if isinstance(event, Warned) and self.level and _LEVELS.index(self.level) <= _LEVELS.index("warning"):
             told = {"level": "warning", "logger": event.path, "data": event.text}
             self.send(Notification("notifications/message", told))
@@ -96,10 +95,7 @@ def _progress(event: Event) -> str:
 
 
 class Signer:
-    """Signs texts for one purpose each, by a key that is made of the token of a server.
-
-    All processes with the same token, and a process after its restart, read what another one has signed.
-    """
+    """Signs texts for one purpose each, by a key made of the token, so that others who have that can read them."""
 
     def __init__(self, token: str) -> None:
         self._key = hmac.new(token.encode(), b"ids of MCP", "sha256").digest()
@@ -155,7 +151,6 @@ class Sessions:
         self._known: OrderedDict[str, Session] = OrderedDict()
 
     def create(self, params: Params) -> Session:
-        """Return a new session for a client, in the revision that it asks for if we speak it."""
         version = params.protocol_version if params.protocol_version in LEGACY else LEGACY[0]
         client = Caller(version, params.capabilities, lambda _: None)
         abilities: dict[str, Any] = {name: {} for name in ("elicitation", "sampling", "roots") if client.can(name)}

@@ -40,7 +40,6 @@ class Calls:
         return run_id
 
     async def go_on(self, run_id: str, *listeners: Listener) -> None:
-        """Go on with a run that can, unless somebody does."""
         if self.agents.turn_of(run_id) is None:
             self.agents.admit()
             with suppress(*IN_PROGRESS):  # another process goes on with it
@@ -53,8 +52,7 @@ class Calls:
             await self.go_on(run_id, listener)
 
     async def reach(self, run_id: str, caller: Caller, within: float | None = None) -> Json | RunStatus | None:
-        """Return the answer of a call, or the status of its run if the client is asked something; None if neither
-        comes in time."""
+        """Return the answer of a call, or the status of a run that asks the client; None if both take too long."""
         while (run := await self.settled(run_id, within)) is not None:
             agent, _ = await self.agents.agent_of(run_id)
             if not any(item.needs_decision for item in run.pending):

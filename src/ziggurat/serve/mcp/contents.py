@@ -28,7 +28,6 @@ def tool_of(spec: ToolSpec, output: Json | None) -> Json:
 
 
 def result_of(result: ToolResult, *, structured: bool = False) -> Json:
-    """Return the result of a call; of a tool with an output schema also as a value."""
     written: Json = {"content": [content_of(part) for part in _parts(result)], "isError": result.error is not None}
     if structured and result.error is None:
         value = result.value()

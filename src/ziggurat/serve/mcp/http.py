@@ -32,10 +32,7 @@ _PATIENCE = 1.0
 
 
 class _Exchange:
-    """An answer as an ASGI application, which does the work for it when it is called.
-
-    A client that goes away cancels the work.
-    """
+    """An answer as an ASGI application, which does the work for it; a client that goes away cancels the work."""
 
     def __init__(
         self, request_id: jsonrpc.Id | None, closing: sse.Closing, *, modern: bool, streams: bool = False
@@ -203,7 +200,6 @@ class _Endpoint:
         return exchange
 
     def _rest(self, place: str, session: Session) -> _Exchange:
-        """Return the rest of a stream that was cut: the answer to its request."""
         run_id, request_id = self._legacy.read_place(place, session)
         exchange = _Exchange(request_id, self._closing, modern=False, streams=True)
         exchange.place = place
@@ -219,7 +215,6 @@ class _Endpoint:
         return Response(status_code=202)
 
     def _session(self, headers: Mapping[str, str]) -> Session:
-        """Return the session that a request names; raises NoSession if there is none."""
         name, version = headers.get(_SESSION), headers.get(_VERSION, wire.LEGACY[2])
         if version not in wire.LEGACY:
             raise jsonrpc.JsonRpcError(

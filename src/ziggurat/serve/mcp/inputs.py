@@ -118,8 +118,7 @@ def decision_of(item: PendingItem, response: object) -> Decision:
 
 
 def _form(answer: Json) -> tuple[Json, str]:
-    """Return the form for an answer, which is an object of simple fields, and how an answer is wrapped in it, if it is
-    no such object: as it is ("plain"), or as JSON text ("json")."""
+    """Return the form for an answer, and how one that is no object of simple fields is wrapped: plain or json."""
     fields = answer.get("properties")
     if answer.get("type") == "object" and isinstance(fields, dict) and fields:
         simple = {name: _field(field) for name, field in fields.items()}
@@ -133,7 +132,6 @@ def _form(answer: Json) -> tuple[Json, str]:
 
 
 def _field(schema: Json) -> Json | None:
-    """Return the schema of a field of a form; None if a form cannot have it."""
     if "enum" in schema and "type" not in schema and all(isinstance(each, str) for each in schema["enum"]):
         schema = {"type": "string", **schema}
     if schema.get("type") == "array":

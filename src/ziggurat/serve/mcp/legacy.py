@@ -21,8 +21,6 @@ from ziggurat.wires import jsonrpc
 
 
 class LegacyEra:
-    """Answers requests of clients that connect with ``initialize``."""
-
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
         self._calls: Calls = methods.calls
@@ -77,7 +75,6 @@ class LegacyEra:
         return await self._methods.answer(method, params)
 
     async def notified(self, message: jsonrpc.Notification, session: Session) -> None:
-        """Take a notification: one that a request is cancelled stops its run."""
         request_id = jsonrpc.parse(message.params, Params).request_id
         run_id = session.runs.get(request_id) if isinstance(request_id, str | int) else None
         if message.method == "notifications/cancelled" and run_id is not None:
@@ -95,7 +92,6 @@ class LegacyEra:
         return self._calls.signer.sign("Last-Event-ID", text, session.name) if session.name else ""
 
     def read_place(self, place: str, session: Session) -> tuple[str, jsonrpc.Id]:
-        """Return the run, and the id of the request, of an answer that a client comes back for."""
         text = self._calls.signer.read("Last-Event-ID", place, session.name)
         return json.decode(bytes.fromhex(text), type=tuple[str, jsonrpc.Id])
 

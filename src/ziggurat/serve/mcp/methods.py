@@ -68,7 +68,6 @@ class Methods:
         return can | ({"completions": {}} if "completion/complete" in self._methods else {})
 
     async def answer(self, method: str, params: Params) -> Json:
-        """Answer a request that calls nothing."""
         if method == "resources/read" and self.server.resources:
             return await self._read(params.uri)
         if method not in self._methods:

@@ -43,10 +43,7 @@ class Tasks:
         return run_id
 
     async def task(self, run_id: str, caller: Caller) -> Json:
-        """Return a task with what its status is about: its result, what it waits for, or its error.
-
-        A run that lost its process goes on here.
-        """
+        """Return a task with what its status is about; a run that lost its process goes on here."""
         agent, info = await self._calls.agents.newest_of(run_id)
         task = {
             "taskId": self._calls.signer.sign("task", run_id),
@@ -78,7 +75,6 @@ class Tasks:
             return task | _failed(failed)
 
     async def update(self, task_id: str, responses: Mapping[str, object]) -> None:
-        """Pass on the responses of a client to what a task waits for; others are ignored."""
         run_id = await self.run_of(task_id)
         agent, _ = await self._calls.agents.agent_of(run_id)
         waits = {item.id: item for item in waiting_in(await agent.attach(run_id).status())}
@@ -120,8 +116,6 @@ def is_modern(method: str, params: Params) -> bool:
 
 
 class ModernEra:
-    """Answers requests of clients that speak 2026-07-28."""
-
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
         self._calls: Calls = methods.calls
@@ -143,7 +137,6 @@ class ModernEra:
         return Caller(version, capabilities, send, token if isinstance(token, str | int) else None, level)
 
     async def answer(self, method: str, params: Params, caller: Caller, request_id: jsonrpc.Id) -> Json:
-        """Answer a request; the client is sent what there is to say before."""
         match method:
             case "server/discover":
                 result = self._discovered()
@@ -209,7 +202,6 @@ class ModernEra:
                 return self._asking(items, state, caller, run_id)
 
     async def _continue(self, run_id: str, responses: dict[str, Any], caller: Caller) -> None:
-        """Go on with the run of a call that is repeated, with the responses to what it waits for."""
         try:
             agent, _ = await self._calls.agents.agent_of(run_id)
         except RunNotFound as error:

@@ -30,8 +30,6 @@ Kind = Literal["tools/call", "prompts/get"]
 
 
 class Offered(Struct, frozen=True, eq=False):
-    """A tool, or a prompt, as it is offered: a call of it is a run of what is behind it."""
-
     spec: ToolSpec
     runnable: Runnable[Any]
     prompt: Callable[[str], str]
@@ -51,7 +49,6 @@ class Offered(Struct, frozen=True, eq=False):
         return self._written(result)
 
     def misfit(self, error: InvalidArguments) -> Json:
-        """Return the result of a call whose arguments do not fit, for a model to do better."""
         return self._written(error_result(error, self._call))
 
     def _written(self, result: ToolResult) -> Json:

@@ -37,10 +37,7 @@ class Resource(Struct, frozen=True, eq=False):
         return self._box.specs[0].parameters
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the values of the variables in an address; None if it is not one of this resource.
-
-        A value is one name in a path: it leads nowhere else.
-        """
+        """Return the values of an address's variables, each one name in a path; None if it is another resource's."""
         match = self._pattern.fullmatch(uri)
         if match is None:
             return None

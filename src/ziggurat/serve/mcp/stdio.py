@@ -103,10 +103,7 @@ class Connection:
 
 
 async def serve_stdio(methods: Methods, incoming: BinaryIO, outgoing: BinaryIO, ended: asyncio.Event) -> None:
-    """Serve the client at two files until the first one ends, or an event is set.
-
-    A line that is too long is refused; the runs that are in progress at the end are left to be continued.
-    """
+    """Serve the client at two files until the first ends or an event is set; what is unfinished can go on."""
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     slots = threading.Semaphore(_MOST)  # lines that were read and not yet taken

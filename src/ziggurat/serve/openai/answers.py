@@ -50,7 +50,6 @@ class ResponseId(Struct, frozen=True):
 
     @property
     def suffix(self) -> str:
-        """What comes after ``resp_``, and in the ids of the items."""
         return f"{self.run_id}~{self.after}" if self.after else self.run_id
 
     def __str__(self) -> str:
@@ -130,12 +129,10 @@ async def _wait(run: AgentRun, speech: Speech, page: str) -> Answered:
 
 
 def waits_of(pending: Iterable[PendingItem]) -> str:
-    """Return for what a run waits, as a text."""
     return ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in pending)
 
 
 def is_approvable(item: PendingItem) -> bool:
-    """Return whether what waits is approved or denied, and nothing else."""
     return item.stage in ("tool", "model") and not item.interrupted
 
 

@@ -43,8 +43,7 @@ def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
 
 
 def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
-    """Return an agent that answers a request with the client's instructions, output schema and tools besides its
-    own."""
+    """Return the agent with the instructions, the output schema and the tools of a client besides its own."""
     loop = innermost(agent)
     if not (request.tools or request.output or request.instructions):
         return agent

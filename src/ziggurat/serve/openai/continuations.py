@@ -83,7 +83,6 @@ def _decisions(approvals: Sequence[ApprovalResponse], journal: LocalJournal) -> 
 
 
 def _check_waits(item_id: str, journal: LocalJournal) -> None:
-    """Raise if nothing with an id waits in a run to be approved or denied."""
     if any(isinstance(entry, Decided) and entry.id == item_id for entry in journal.entries):
         raise AlreadyDecided(f"approval_request_id: {item_id!r:.150} was decided already; that decision stands")
     items = {item.id: item for item in recorded_items(journal)}
@@ -99,7 +98,6 @@ def _check_waits(item_id: str, journal: LocalJournal) -> None:
 
 
 def _results(messages: Sequence[Message], *, everywhere: bool) -> Iterator[ToolResult]:
-    """Yield the results of tools in messages, or only those at the end."""
     for message in reversed(messages):
         if message.role != "tool" and not everywhere:
             break

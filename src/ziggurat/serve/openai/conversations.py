@@ -58,7 +58,6 @@ class Conversation:
         return cls(agents, request, waiting)
 
     async def answer(self, say: Say) -> answers.Answered:
-        """Have the agent answer, and pass each piece of its answer to `say`."""
         speech = Speech(say, self.id.after, [tool.name for tool in self.request.content.tools])
         self._agents.admit()
         agent, run_id = hooked(self._agent, HookChain((speech,))), self.id.run_id

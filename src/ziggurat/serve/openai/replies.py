@@ -33,7 +33,6 @@ def error_reply(wire: types.Wire, error: Exception, run_id: str = "", *, code: s
 
 
 def status_and_text(error: Exception) -> tuple[int, str]:
-    """Return the HTTP status of an error in the APIs of providers, and its text."""
     if isinstance(error, NotAnswered):
         return error.status, str(error)
     status = 400 if isinstance(error, ValueError) else status_of(error)
@@ -113,7 +112,6 @@ class Reply:
             await write(self._send, KEEP_ALIVE)
 
     async def _fail(self, error: Exception, scope: MutableMapping[str, Any], receive: Receive) -> None:
-        """Send an error: with its status, or as an event if the stream has begun."""
         if self._began:
             status, text = status_and_text(error)
             await self._write(self._writer.fail(status, text))
@@ -226,7 +224,6 @@ class LiveResponses:
         return self._responses[response_id][1] if response_id in self._responses else None
 
     async def start(self, conversation: Conversation, writer: ReplyWriter) -> ResponseEvents:
-        """Have a response given, and return it when its run has begun."""
         name = str(conversation.id)
         if name in self._responses and not (known := self._responses[name])[1].ended:
             if known[0].request != conversation.request:

@@ -24,11 +24,7 @@ Say = Callable[[ReplyPiece], Awaitable[None]]  # takes each piece of an answer a
 
 
 class Speech(Middleware):
-    """Says what an agent itself says and thinks, with an empty line between the texts of two steps, and its calls: each
-    when it begins and when it has ended, in the order in which the model made them.
-
-    As middleware of the run it learns when a call begins, which is after it was approved.
-    """
+    """Says what an agent says, thinks and calls; as middleware it learns when a call begins, after it was approved."""
 
     def __init__(self, say: Say, after: int, hidden: Collection[str] = ()) -> None:
         self.say: Say = say
@@ -52,7 +48,6 @@ class Speech(Middleware):
         return await tool(call, ctx)
 
     async def follow(self, agent: Runnable[Any], run_id: str) -> None:
-        """Say what is told of a run until it has ended or waits for a decision."""
         narrator = Narrator(run_id, agent.name, members=True)
         try:
             async with aclosing(followed(agent, narrator, lambda: self._ended)) as items:

@@ -67,7 +67,6 @@ class RecordedResponse(Struct, frozen=True):
         return last is not None and last.interrupted
 
     async def events(self, after: int, page: str) -> AsyncGenerator[bytes, None]:
-        """Yield its events after a number, when its run has ended or waits."""
         await self.agent.attach(self.id.run_id).result()
         recorded = ResponseEvents(lambda say: answer_recorded(self.agent, self.id, say, page), self.writer())
         await recorded.drive()

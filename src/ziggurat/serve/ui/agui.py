@@ -49,10 +49,7 @@ class _RunAgentInput(Struct, rename="camel"):
 
 
 async def run_agui(agents: ServedAgents, request: Request) -> ResponseStream:
-    """Answer a conversation, or go on with a run whose interrupts are answered.
-
-    The same request with the id of the last event in ``Last-Event-ID`` sends what comes after it.
-    """
+    """Answer a conversation, or go on with a run whose interrupts are answered."""
     try:
         asked = codec.decoder(_RunAgentInput).decode(await request.body())
         content = read_request(encode(_as_chat(asked)), "chat")[1]

@@ -41,10 +41,7 @@ async def start_run(
 async def continue_run(
     agents: ServedAgents, name: str, run_id: str, answers: Mapping[str, Any], content: ModelRequest = _NOTHING
 ) -> narration.ToldRun:
-    """Go on with a run that waits for decisions, given by the ids of what waits, or of the calls that it is about.
-
-    The same request again has no effect, and returns the same run from the same entry.
-    """
+    """Go on with a run by answers to what waits, or to the calls around it; the same request again has no effect."""
     agents.admit()
     agent, info = await agents.agent_of(check_id(run_id))
     if info.agent != name:
@@ -92,6 +89,5 @@ async def whole_run(agent: Runnable[Any], run_id: str, failures: dict[str, str])
 
 
 def _suspended(entries: Sequence[JournalEntry]) -> int:
-    """Return the number of the last entry with which a run was suspended; 0 if there is none."""
     ends = (number for number, entry in enumerate(entries, 1) if isinstance(entry, Ended) and entry.stop == "Suspended")
     return max(ends, default=0)

@@ -45,14 +45,12 @@ def _frame(place: Place, event: object) -> bytes:
 
 
 def file_part(url: str, name: object, *, is_image: bool) -> Json:
-    """Return a picture or a file of a client, which may be data, as Chat Completions has it."""
     if is_image:
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file_data" if url.startswith("data:") else "file_url": url, "filename": name}
 
 
 def read_place(request: Request) -> Place | None:
-    """Return the place of the last event that a client has, None if it has none."""
     text = request.headers.get("last-event-id") or request.query_params.get("after")
     if text is None:
         return None
