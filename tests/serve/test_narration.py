@@ -12,8 +12,7 @@ from ziggurat import Approve, Deny, Modify
 from ziggurat.agents import Decision, RunHandle, Runnable
 from ziggurat.serve.narration import Over, Tale, ToldRun, Waits
 from ziggurat.serve.ui import agui, ai_sdk
-from ziggurat.serve.ui.runs import whole_run
-from ziggurat.serve.ui.streams import Encode, Place, frames
+from ziggurat.serve.ui.runs import Encode, Place, frames, whole_run
 
 FORMS: dict[str, Callable[[ToldRun], Encode]] = {
     "ag-ui": lambda run: agui.Encoder(run, {"threadId": "t", "runId": "r"}).encode,

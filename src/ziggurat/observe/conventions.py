@@ -6,7 +6,7 @@ What the conventions have no name for begins with ``ziggurat.``.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -15,10 +15,12 @@ from msgspec import Struct
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.event import Event, Passing
 from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import message as parts
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.events import Delta
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import Usage
@@ -127,6 +129,23 @@ class Instruments:
     def count_agent(self, run: AgentRun, labels: dict[str, str]) -> None:
         for field, histogram in self._calls.items():
             histogram.record(getattr(run, field), labels)
+
+
+class FirstChunk(Passing):
+    """Notes when the first delta of a model call comes, and passes all events on."""
+
+    __slots__ = ("_started", "context", "seconds")
+
+    def __init__(self, ctx: Context) -> None:
+        super().__init__(ctx.emit)
+        self.seconds: float | None = None
+        self._started = ctx.clock.monotonic()
+        self.context: Context = ctx.emitting(self) if ctx.listens(Delta) else ctx
+
+    def __call__(self, event: Event, /) -> Awaitable[None]:
+        if self.seconds is None and isinstance(event, Delta):
+            self.seconds = self.context.clock.monotonic() - self._started
+        return self.outer(event)
 
 
 # -- the attributes of spans -------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from ziggurat.messages.middleware import CALLER, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.stops import status_of
 from ziggurat.observe import conventions as otel
-from ziggurat.observe.first_chunk import FirstChunk
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context as TraceContext
@@ -105,7 +104,7 @@ class OpenTelemetry(Middleware):
         kind = "INTERNAL" if otel.is_local(name) else "CLIENT"
         chosen = otel.of_settings(request.settings)
         with self._call(f"chat {labels['gen_ai.request.model']}", kind, labels, ctx, chosen) as call:
-            first = FirstChunk(ctx)
+            first = otel.FirstChunk(ctx)
             try:
                 response = await model(request, first.context)
             finally:

@@ -21,7 +21,7 @@ from ziggurat.serve.decisions import schema_of_answer
 from ziggurat.serve.narration import Tale, ToldRun
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui import runs, streams
+from ziggurat.serve.ui import runs
 from ziggurat.tools.validator import misfit_of_schema
 from ziggurat.wires import a2a, jsonrpc
 
@@ -90,7 +90,7 @@ class A2aServer:
         task = view.task()
         if task.status.state in a2a.TERMINAL:
             raise a2a.refused(f"the task {task.id} has ended: get it", a2a.UNSUPPORTED_OPERATION)
-        after = 0 if streams.read_place(request) is not None else view.entries
+        after = 0 if runs.read_place(request) is not None else view.entries
         return self._streamed(self._told(task.id, after, waits=True), task, request, request_id)
 
     def _streamed(self, run: ToldRun, task: a2a.Task, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
@@ -102,7 +102,7 @@ class A2aServer:
         async def events() -> AsyncGenerator[bytes, None]:
             first = jsonrpc.write(jsonrpc.Success(request_id, a2a.StreamResponse(task=task)))
             yield b"data: %b\n\n" % first
-            async for frame in streams.frames(run, answers, streams.read_place(request)):
+            async for frame in runs.frames(run, answers, runs.read_place(request)):
                 yield frame
 
         return ResponseStream(events(), self._agents.closing)

@@ -16,7 +16,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.serve.mcp.caller import Caller, Signer
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import waiting_in
-from ziggurat.serve.mcp.offered import Offered
+from ziggurat.serve.mcp.offering import Offered
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.jsonrpc import INTERNAL_ERROR, JsonRpcError
 

@@ -11,8 +11,7 @@ from ziggurat.mcp.headers import HeaderOf, headers_in
 from ziggurat.serve.mcp.caller import Params, Signer, invalid
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json, resource_contents, tool_of
-from ziggurat.serve.mcp.offered import Offered, offered_agent
-from ziggurat.serve.mcp.offering import McpServer, Resource
+from ziggurat.serve.mcp.offering import McpServer, Offered, Resource, offered_agent
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError
 

@@ -16,7 +16,7 @@ from ziggurat.serve.mcp.calls import Calls, ServerEnds
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import capability_of, decision_of, input_requests, keyed, waiting_in
 from ziggurat.serve.mcp.methods import Methods
-from ziggurat.serve.mcp.offered import Offered
+from ziggurat.serve.mcp.offering import Offered
 from ziggurat.serve.rows import time_of
 from ziggurat.wires import jsonrpc
 

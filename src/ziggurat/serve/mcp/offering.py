@@ -2,18 +2,93 @@
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from msgspec import Struct
 
+from ziggurat.agents import as_tool
+from ziggurat.agents.flow import Flow
+from ziggurat.agents.flow_program import flow_program
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
-from ziggurat.messages.message import ToolResult
-from ziggurat.serve.mcp.offered import Offered, offered_agent, offered_function
+from ziggurat.calls.agent_call import place_of
+from ziggurat.calls.tool_call import act
+from ziggurat.core import errors, settings
+from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
+from ziggurat.core.service import fact
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.model import AS_TOOL, ToolSpec
+from ziggurat.serve.mcp import contents
+from ziggurat.serve.narration import error_of
 from ziggurat.tools.entry import Tool
+from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox
+from ziggurat.wires import jsonrpc
+
+Kind = Literal["tools/call", "prompts/get"]
+
+
+class Offered(Struct, frozen=True, eq=False):
+    spec: ToolSpec
+    runnable: Runnable[Any]
+    prompt: Callable[[str], str]
+    is_function: bool
+    kind: Kind = "tools/call"
+    output: contents.Json | None = None
+
+    def answer(self, run: AgentRun) -> contents.Json:
+        if self.is_function and isinstance(run.stop, stops.Failed):
+            raise jsonrpc.JsonRpcError(error_of(run) or "it failed")
+        if isinstance(run._answer, ToolResult):
+            result = run._answer
+        elif run.error is not None:
+            result = ToolResult("", self.spec.name, error_of(run), "permanent")
+        else:
+            result = as_tool.result_of_run(self._call, run)
+        return self._written(result)
+
+    def misfit(self, error: errors.InvalidArguments) -> contents.Json:
+        return self._written(error_result(error, self._call))
+
+    def _written(self, result: ToolResult) -> contents.Json:
+        if self.kind == "tools/call":
+            return contents.result_of(result, structured=self.output is not None)
+        if result.error is not None:
+            raise jsonrpc.JsonRpcError(
+                result.text, jsonrpc.INVALID_PARAMS if result.error == "invalid_arguments" else jsonrpc.INTERNAL_ERROR
+            )
+        return {"messages": contents.messages_of(result)}
+
+    @property
+    def _call(self) -> ToolCall:
+        return ToolCall("", self.spec.name)
+
+
+def offered_agent(agent: Runnable[Any]) -> Offered:
+    tool = (fact(agent, AS_TOOL) or as_tool.AgentTool)(agent)
+    return Offered(tool.spec, agent, tool.prompt, is_function=False, output=contents.output_schema(agent))
+
+
+def offered_function(tool: Tool, kind: Kind = "tools/call") -> Offered:
+    """Return a tool whose calls are runs, so that they are on record, wait for approvals and answers, and go on."""
+    box = Toolbox([tool])
+    (spec,) = box.specs
+
+    async def call(ctx: Context, arguments: dict[str, Any]) -> ToolResult:
+        made = ToolCall("mcp", spec.name, encode(arguments).decode())
+        return await act(box, made, place_of(ctx, spec.name))
+
+    name = spec.name if kind == "tools/call" else f"prompt {spec.name}"
+    hints = {"ctx": Context, "arguments": dict[str, Any], "return": ToolResult}
+    program, takes = flow_program(call, hints, name, {}, {"description": spec.description})
+    flow: Flow[Any, Any] = Flow(program, takes, name=name, store=None)
+    return Offered(
+        spec, flow, lambda text: text, True, kind, contents.output_schema(tool) if kind == "tools/call" else None
+    )
+
 
 _VARIABLE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
@@ -49,9 +124,12 @@ class Resource(Struct, frozen=True, eq=False):
         return await self._box.call(self.name, values)
 
 
-@checked
+@settings.checked
 def resource(
-    uri: NonEmptyText, *, name: NonEmptyText | None = None, media_type: NonEmptyText | None = None
+    uri: settings.NonEmptyText,
+    *,
+    name: settings.NonEmptyText | None = None,
+    media_type: settings.NonEmptyText | None = None,
 ) -> Callable[[Callable[..., Any]], Resource]:
     """Make a resource of a typed function, for `McpServer`::
 
@@ -77,7 +155,7 @@ def resource(
         (spec,) = box.specs
         variables, parameters = set(_VARIABLE.findall(uri)), set(spec.parameters.get("properties", {}))
         if variables != parameters:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"the resource {uri} has the variables {sorted(variables)}, and its function the parameters "
                 f"{sorted(parameters)}: they must be the same"
             )
@@ -110,16 +188,16 @@ class McpServer:
         ConfigurationError: something is not a tool, a prompt or a resource, or there are two of one name.
     """
 
-    @checked
+    @settings.checked
     def __init__(
         self,
         *,
         tools: Iterable[Tool] = (),
         resources: Iterable[Resource] = (),
         prompts: Iterable[Callable[..., Any]] = (),
-        name: NonEmptyText = "ziggurat",
+        name: settings.NonEmptyText = "ziggurat",
         instructions: str = "",
-        task_after: NonNegativeSeconds = 5.0,
+        task_after: settings.NonNegativeSeconds = 5.0,
         tasks: Iterable[str] = (),
     ) -> None:
         self.name: str = name
@@ -139,10 +217,10 @@ class McpServer:
         ):
             twice = {each for each in names if names.count(each) > 1}
             if twice:
-                raise ConfigurationError(f"two {kind} are named {sorted(twice)[0]!r}; give one another name")
+                raise errors.ConfigurationError(f"two {kind} are named {sorted(twice)[0]!r}; give one another name")
         unknown = self.tasks.difference(each.spec.name for each in self.tools)
         if unknown:
-            raise ConfigurationError(f"tasks= has {sorted(unknown)[0]!r}, and there is no such tool")
+            raise errors.ConfigurationError(f"tasks= has {sorted(unknown)[0]!r}, and there is no such tool")
 
     def updated(self, uri: str) -> None:
         """Tell clients that follow a resource that it has changed; called in the event loop of the server."""

@@ -90,6 +90,12 @@ def _asking_for(output: OutputSchema | None) -> str | None:
     return f"Answer with one JSON value that fits this JSON Schema, and nothing else:\n{schema}"
 
 
+def file_part(url: str, name: object, *, is_image: bool) -> dict[str, Any]:
+    if is_image:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file_data" if url.startswith("data:") else "file_url": url, "filename": name}
+
+
 class _Additions(Middleware):
     """Adds a client's instructions and output schema to the requests of the agent itself, not of those below it."""
 

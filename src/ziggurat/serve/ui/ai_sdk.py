@@ -15,12 +15,11 @@ from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve import narration
-from ziggurat.serve.openai.client_request import client_calls
+from ziggurat.serve.openai.client_request import client_calls, file_part
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id, value_of
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui.runs import continue_run, start_run, whole_run
-from ziggurat.serve.ui.streams import file_part, frames, read_place
+from ziggurat.serve.ui.runs import continue_run, frames, read_place, start_run, whole_run
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import Json
 

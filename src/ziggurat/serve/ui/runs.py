@@ -1,18 +1,20 @@
-"""The runs that answer requests of user interfaces: started, continued with answers, and told."""
+"""The runs that answer requests of user interfaces: started, continued with answers, and told as streams of events."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
+from starlette.requests import Request
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core import errors
+from ziggurat.core.codec import encode
 from ziggurat.core.path import next_id, parent_of
 from ziggurat.journal.entries import Decided, Ended, JournalEntry
 from ziggurat.messages.agent import Decision, PendingItem
-from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import ModelRequest
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narration
@@ -20,8 +22,6 @@ from ziggurat.serve.decisions import asked_items, decision_of_answer
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.served import ServedAgents
-
-_NOTHING = ModelRequest(Transcript.of())
 
 
 async def start_run(
@@ -39,7 +39,7 @@ async def start_run(
 
 
 async def continue_run(
-    agents: ServedAgents, name: str, run_id: str, answers: Mapping[str, Any], content: ModelRequest = _NOTHING
+    agents: ServedAgents, name: str, run_id: str, answers: Mapping[str, Any], content: ModelRequest | None = None
 ) -> narration.ToldRun:
     """Go on with a run by answers to what waits, or to the calls around it; the same request again has no effect."""
     agents.admit()
@@ -56,7 +56,7 @@ async def continue_run(
         raise errors.ConfigurationError(f"the run {run_id} has nothing that waits and is answered here")
     decided = {entry.id: number for number, entry in enumerate(entries, 1) if isinstance(entry, Decided)}
     last = max(decided.get(each, len(entries)) for each in decisions)
-    client = with_client(agent, replace(content, instructions=None))
+    client = agent if content is None else with_client(agent, replace(content, instructions=None))
     with suppress(*errors.IN_PROGRESS):  # the run is followed
         await agents.drive(client, part, partial(client.run, run_id=part, decisions=decisions))
     return narration.ToldRun(run_id, agent, before + _suspended(entries[:last]), failures=agents.failures)
@@ -91,3 +91,45 @@ async def whole_run(agent: Runnable[Any], run_id: str, failures: dict[str, str])
 def _suspended(entries: Sequence[JournalEntry]) -> int:
     ends = (number for number, entry in enumerate(entries, 1) if isinstance(entry, Ended) and entry.stop == "Suspended")
     return max(ends, default=0)
+
+
+_PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
+
+Place = tuple[int, int, int]
+"""Where an event stands: the entry of the record before it, what was told since, and its index in that."""
+
+Encode = Callable[[narration.Tale], Iterable[object]]  # returns what is told as the events of a protocol
+
+
+async def frames(
+    run: narration.ToldRun, encode_tale: Encode, after: Place | None, start: Iterable[object] = (), end: bytes = b""
+) -> AsyncGenerator[bytes, None]:
+    if after is None:
+        for event in start:
+            yield _frame((run.after, 0, 0), event)
+    async with aclosing(run.told()) as told:
+        async for each in told:
+            what = each.what
+            if after is not None and isinstance(what, narration.Piece) and each.number == after[0]:
+                known = after[1] - (each.units - len(what.text))
+                what = replace(what, text=what.text[known:]) if 0 < known < len(what.text) else what
+            for index, event in enumerate(encode_tale(what)):
+                place = (each.number, each.units, index)
+                if after is None or place > after:
+                    yield _frame(place, event)
+    if end:
+        yield end
+
+
+def _frame(place: Place, event: object) -> bytes:
+    return b"id: %d.%d.%d\ndata: %b\n\n" % (*place, encode(event))
+
+
+def read_place(request: Request) -> Place | None:
+    text = request.headers.get("last-event-id") or request.query_params.get("after")
+    if text is None:
+        return None
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        raise errors.ConfigurationError(f"the id of an event here is such as 3.14.0, got {text!r:.50}")
+    return int(match[1]), int(match[2]), int(match[3])
