@@ -25,7 +25,7 @@ NAMED = {"type": "object", "properties": {"name": {"type": "string", "default": 
 OWN = (
     "die", "hang", "silent", "slow", "progress", "ask", "think", "roots", "task", "huge", "endless", "garbage",
     "wrong_id", "half", "flood", "count", "picture", "refuse", "broken_result", "link", "ask_much", "chatter",
-    "change", "touch", "odd_notes",
+    "change", "odd_notes",
 )  # fmt: skip
 
 
@@ -43,7 +43,6 @@ class Server:
         self.tasks: dict[str, Json] = {}
         self.followers: dict[Any, tuple[Send, Json]] = {}
         """Who is told of changes, and of which: by the id of the request, None for all of the older era."""
-        self.subscribed: set[str] = set()
         self.grown = 0
 
     async def take(self, message: Json, send: Send) -> None:
@@ -101,9 +100,6 @@ class Server:
             raise KeyError(method)
         if method == "subscriptions/listen":
             await self.follow(params["notifications"], number, send)
-        if method in ("resources/subscribe", "resources/unsubscribe"):
-            (self.subscribed.add if method == "resources/subscribe" else self.subscribed.discard)(params["uri"])
-            return {}
         if method == "tools/list":
             return self.page(params)
         if method == "resources/list":
@@ -147,7 +143,7 @@ class Server:
         if self.settings.get("schemas") == "hostile":
             listed += [{"name": f"hostile_{n}", "inputSchema": each} for n, each in enumerate(hostile_schemas())]
         start = int(params.get("cursor", "0"))
-        found: Json = {"tools": listed[start : start + size]}
+        found: Json = {"tools": listed[start : start + size], "ttlMs": int(self.settings.get("ttl", "0"))}
         if self.settings.get("cursor") == "stuck":
             return {**found, "nextCursor": "0"}
         return {**found, "nextCursor": str(start + size)} if start + size < len(listed) else found
@@ -166,11 +162,10 @@ class Server:
         with suppress(ConnectionError):
             await send({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": {**params, **tag}})
 
-    async def tell_all(self, method: str, uri: str) -> None:
+    async def tell_all(self, method: str) -> None:
         for number, (send, wanted) in [*self.followers.items()]:
-            uris = self.subscribed if number is None else wanted.get("resourceSubscriptions", ())
-            if uri in uris or (not uri and wanted.get("toolsListChanged")):
-                await self.tell(method, {"uri": uri} if uri else {}, number, send)
+            if wanted.get("toolsListChanged"):
+                await self.tell(method, {}, number, send)
 
     def task(self, method: str, params: Json) -> Json:
         task = self.tasks[params["taskId"]]
@@ -248,10 +243,7 @@ class Server:
             return {**task, "resultType": "task"}
         if name == "change":
             self.grown += 1
-            await self.tell_all("tools/list_changed", "")
-        if name == "touch":
-            await self.tell_all("resources/updated", "test://a")
-            await self.tell_all("resources/updated", "test://b")
+            await self.tell_all("tools/list_changed")
         if name in ("measure", "wrapped", "odd_output"):
             return {**text(arguments.get("text", "It is warm.")), **arguments.get("result", {})}
         if name == "huge":

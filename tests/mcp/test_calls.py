@@ -113,7 +113,7 @@ async def test_all_pages_are_read_and_one_that_repeats_ends_the_list(kind: str, 
 
 
 async def test_a_page_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ziggurat.mcp.link._MAX_PAGE", 10_000)
+    monkeypatch.setattr("ziggurat.mcp.client._MAX_PAGE", 10_000)
     async with connected("stdio", "modern", "tools=100") as server:
         with pytest.raises(ToolError, match="page"):
             await server.tools()

@@ -2,10 +2,10 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
@@ -15,7 +15,6 @@ from ziggurat.core.tasks import end_all
 from ziggurat.mcp import wire
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.transports import HttpTransport, StdioTransport
-from ziggurat.mcp.wire import refused
 from ziggurat.wires import jsonrpc
 
 _ABOUT = {"name": "ziggurat", "version": "0"}
@@ -39,25 +38,20 @@ OnProgress = Callable[[wire.Progress, Context], Awaitable[None]]
 
 
 class Inbox:
-    """What is received for one call, or for one reader of changes."""
+    """What is received for one call."""
 
-    __slots__ = ("_changes", "_held", "_items", "over")
+    __slots__ = ("_held", "_items", "over")
 
     def __init__(self) -> None:
         self.over: bool = False  # whether nothing more is needed: the response has come, or it has failed
         self._items: asyncio.Queue[tuple[Any, int]] = asyncio.Queue()
         self._held = 0
-        self._changes: set[str] = set()  # that wait, each once
 
     def put(self, item: object, size: int = 0) -> None:
         """Add what was received, with its size; what comes too fast is dropped, but not the response."""
         full = self._items.qsize() >= _MAX_WAITING or self._held + size > wire.MAX_MESSAGE
         if self.over or (full and isinstance(item, (jsonrpc.Request, wire.Progress))):
             return
-        if isinstance(item, str):
-            if item in self._changes:
-                return
-            self._changes.add(item)
         self.over = isinstance(item, (jsonrpc.Success, jsonrpc.Failure, Exception))
         self._held += size
         self._items.put_nowait((item, size))
@@ -67,13 +61,7 @@ class Inbox:
         self._held -= size
         if isinstance(item, Exception):
             raise item
-        if isinstance(item, str):
-            self._changes.discard(item)
         return item
-
-
-class _Update(Struct, frozen=True):
-    uri: str = ""
 
 
 class Connection:
@@ -91,7 +79,6 @@ class Connection:
         self._changed = changed
         self._ids = self._noise = 0
         self._calls: dict[jsonrpc.Id | None, Inbox] = {}
-        self._readers: dict[Inbox, Collection[str]] = {}
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._over = asyncio.Event()
@@ -115,9 +102,7 @@ class Connection:
         await asyncio.wait([self._owner])
 
     def failed(self, error: Exception, call: jsonrpc.Id | None = None) -> bool:
-        """Fail one call, or all and those who read of changes; return whether anybody learns of it."""
-        for reader in self._readers if call is None else ():
-            reader.put(error)
+        """Fail one call, or all; return whether anybody learns of it."""
         found = [inbox for number, inbox in self._calls.items() if call in (None, number)]
         for inbox in found:
             inbox.put(error)
@@ -347,59 +332,28 @@ class Connection:
         return isinstance(able, dict) and able.get("listChanged") is True
 
     def heard(self, message: jsonrpc.Notification) -> bool:
-        if message.method == "notifications/resources/updated":
-            self._tell(jsonrpc.parse(message.params, _Update).uri)
-            return True
         kind = message.method.removeprefix("notifications/").removesuffix("/list_changed")
         if kind in wire.LISTS:
-            self._tell(kind)
+            self._changed(kind)
         return kind in wire.LISTS
 
-    def _tell(self, change: str) -> None:
-        if change in wire.LISTS:
-            self._changed(change)
-        for reader, uris in self._readers.items():
-            if change in uris or change in wire.LISTS:
-                reader.put(change)
-
-    async def changes(self, uris: Collection[str]) -> AsyncGenerator[str, None]:
-        reader, following = Inbox(), None
-        self._readers[reader] = uris
-        try:
-            if uris and self.modern:
-                work = self._follow({"resourceSubscriptions": [*uris]}, reader)
-                following = asyncio.get_running_loop().create_task(work)
-            for uri in () if self.modern else uris:
-                await self.request("resources/subscribe", {"uri": uri}, root("mcp"), seconds=self._settings.timeout)
-            while True:
-                yield await reader.next()
-        except jsonrpc.JsonRpcError as error:
-            raise refused(error, self.name) from error
-        finally:
-            del self._readers[reader]
-            if following is not None:
-                following.cancel()
-            for uri in () if self.modern or not self.usable else uris:
-                self.post("resources/unsubscribe", {"uri": uri})
-
-    async def _follow(self, what: dict[str, Any], reader: Inbox | None = None) -> None:
-        """Have a server of the newer era tell of changes; when it does so no more, the reader gets the error."""
+    async def _follow(self, lists: dict[str, bool]) -> None:
+        """Have a server of the newer era tell of lists that change, and ask again if that is cut."""
         ctx = root("mcp")
-        error: Exception = self._was_closed()
         for _ in range(_FOLLOWED):
             try:
-                await self.request("subscriptions/listen", {"notifications": what}, ctx, seconds=_FOREVER)
-            except (ToolError, Timeout) as cut:
-                error = cut
-            except jsonrpc.JsonRpcError as no:
-                error = refused(no, self.name)
-            if not self.usable or (isinstance(error, ToolError) and error.kind not in wire.CUT):
-                break
+                await self.request("subscriptions/listen", {"notifications": lists}, ctx, seconds=_FOREVER)
+            except jsonrpc.JsonRpcError:
+                return
+            except ToolError as error:
+                if error.kind not in wire.CUT:
+                    return
+            except Timeout:
+                pass
+            if not self.usable:
+                return
             await ctx.clock.sleep(_PAUSE)
-            for change in what.get("resourceSubscriptions", wire.LISTS):
-                self._tell(change)  # what has changed meanwhile was not told
-        if reader is not None:
-            reader.put(error)
+            self._changed("")  # what has changed meanwhile was not told
 
 
 def _offered(error: jsonrpc.JsonRpcError) -> list[object]:

@@ -26,7 +26,7 @@ from ziggurat.tools.permissions import Permissions, known
 
 _RUNNERS = frozenset({"npx", "bunx", "pnpm", "dlx", "exec", "uvx", "uv", "run", "pipx", "node", "deno", "docker", "sh"})
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
-_ADDRESS = re.compile(r"\w+://.*|[\w.-]+:\d+(/.*)?|(localhost|\w[\w-]*(\.[\w-]+)+)/.*")
+_NO_PROGRAM = re.compile(r".*\.(json|py)|\w+://.*|[\w.-]+:\d+(/.*)?|(localhost|\w[\w-]*(\.[\w-]+)+)/.*")
 
 
 @checked
@@ -181,21 +181,13 @@ def _entry(server: str | Sequence[str] | Mapping[str, Any], folder: str | None) 
         raise ConfigurationError(f"the command {server!r:.200} cannot be read: {error}") from error
     if not words:
         raise ConfigurationError("mcp() takes a command, an address or an entry of a file of settings; got nothing")
-    if len(words) == 1:
-        _refuse_mistaken(words[0], folder)
+    place = os.path.join(folder or "", words[0]) if "/" in words[0] else words[0]
+    if len(words) == 1 and _NO_PROGRAM.fullmatch(words[0]) and shutil.which(place) is None:
+        raise ConfigurationError(
+            f"{words[0]!r:.200} is not a command, such as 'python server.py'; an address begins with http:// "
+            "or https://, and mcp_servers() reads a file of settings"
+        )
     return _Entry(words[0], tuple(words[1:]))
-
-
-def _refuse_mistaken(word: str, folder: str | None) -> None:
-    """Raise ConfigurationError if a command is no program, but an address, a file of settings or one of Python."""
-    if shutil.which(os.path.join(folder or "", word) if "/" in word else word) is not None:
-        return
-    if word.endswith(".json"):
-        raise ConfigurationError(f"{word!r:.200} is not a command; mcp_servers({word!r:.200}) reads a file of settings")
-    if word.endswith(".py"):
-        raise ConfigurationError(f"{word!r:.200} is not a program; the command is 'python {word:.200}'")
-    if _ADDRESS.fullmatch(word):
-        raise ConfigurationError(f"{word!r:.200} is not a command; an address begins with http:// or https://")
 
 
 def _filled(value: Any) -> Any:
