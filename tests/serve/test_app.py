@@ -303,6 +303,20 @@ async def test_a_run_is_cancelled_and_told_something_while_it_goes_on() -> None:
         assert await server.post("/runs/r-1/cancel") == {"done": False}
 
 
+async def test_a_cancelled_run_is_resumed_with_decisions() -> None:
+    acts: list[int] = []
+    async with serving(served(paying(acts))) as server:
+        await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "r-1"}, 201)
+        [item] = (await server.until("r-1", "waiting"))["pending"]
+        assert await server.post("/runs/r-1/cancel") == {"done": True}
+        assert (await server.ended("r-1"))["status"] == "Cancelled"
+        body = {"decisions": [{"id": item["id"], "action": "approve"}]}
+        assert (await server.post("/runs/r-1/decisions", body, 409))["error"]["type"] == "AlreadyDecided"
+        await server.post("/runs/r-1/resume", body)
+        assert (await server.until("r-1", "end"))["status"] == "Completed"
+    assert acts == [3]
+
+
 async def test_the_same_request_again_is_the_same_run_whatever_it_does() -> None:
     waiting, gate = asyncio.Event(), asyncio.Event()
 

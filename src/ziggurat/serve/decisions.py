@@ -102,6 +102,10 @@ class Decisions(Struct, forbid_unknown_fields=True):
         return decided
 
 
+class Resumption(Decisions, forbid_unknown_fields=True):
+    decisions: list[_StatedDecision] = []
+
+
 def asked_items(entries: Sequence[JournalEntry]) -> dict[str, PendingItem]:
     items: dict[str, PendingItem] = {}
     begun: set[str] = set()

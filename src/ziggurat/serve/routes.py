@@ -15,7 +15,7 @@ from ziggurat.core import codec, errors
 from ziggurat.core.codec import encode
 from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve import requests
-from ziggurat.serve.decisions import Decisions
+from ziggurat.serve.decisions import Decisions, Resumption
 from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.routing import route
 from ziggurat.serve.rows import read_memories, read_sessions
@@ -168,7 +168,7 @@ class _Routes:
 
     async def resume(self, request: Request) -> Any:
         self.agents.admit()
-        await self.agents.resume(_id(request))
+        await self.agents.resume(_id(request), decisions=(await _body(request, Resumption)).by_id())
         return {"run_id": _id(request)}
 
     async def fork(self, request: Request) -> Any:
@@ -250,7 +250,7 @@ def _id(request: Request) -> str:
 
 async def _body(request: Request, kind: type[T]) -> T:
     try:
-        return codec.decoder(kind).decode(await request.body())
+        return codec.decoder(kind).decode(await request.body() or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         forms = [", ".join(each["properties"]) for each in msgspec.json.schema(kind)["$defs"].values()]
         takes = f"the body is a JSON object with {', each with '.join(forms)}"

@@ -103,10 +103,10 @@ class ServedAgents(Driver):
                 raise
         return run_id
 
-    async def resume(self, run_id: str, *listeners: Listener) -> None:
+    async def resume(self, run_id: str, *listeners: Listener, decisions: Mapping[str, Decision] | None = None) -> None:
         agent, info = await self.newest_of(run_id)
-        if info.id not in self._waiting:  # or whoever waits for it goes on with it
-            await self.drive(agent, info.id, partial(agent.resume, info.id), listeners)
+        if decisions or info.id not in self._waiting:  # else whoever waits for it goes on with it
+            await self.drive(agent, info.id, partial(agent.resume, info.id, decisions), listeners)
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], *listeners: Listener) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
