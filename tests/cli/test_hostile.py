@@ -140,7 +140,7 @@ def test_live_views_and_chats_show_no_hidden_character(
         checked(ziggurat("run", *agent, "--approve", f"lok{HOSTILE}", "x"))
         lines = checked(ziggurat("run", "--json", *agent, "x")).out.splitlines()
         assert json.loads(lines[-1])["event"] == "AgentEnded"
-        checked(ziggurat("chat", *agent, stdin=f"x\n/{HOSTILE}\n/tools\n"))
+        checked(ziggurat("chat", *agent, stdin=f"x\n/{HOSTILE}\n"))
         checked(ziggurat("chat", *agent, "--session", f"s{HOSTILE}", stdin="x\n"))
         out = Typed()
         with monkeypatch.context() as patch:

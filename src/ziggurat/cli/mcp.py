@@ -60,15 +60,7 @@ def serve(
             metavar="FILE.PY:NAME...", help="Agents, tools, or one McpServer, as file.py:name or module:name."
         ),
     ],
-    token: Annotated[
-        str | None,
-        typer.Option(
-            "--token",
-            envvar="ZIGGURAT_TOKEN",
-            metavar="TOKEN",
-            help="Signs the ids of tasks, so that they are good in another process; by default a new one.",
-        ),
-    ] = None,
+    token: options.Token = None,
     store: options.Store = None,
 ) -> int:
     """Serve agents and tools by standard input and output, to the client that starts this: ``ziggurat mcp NAME``."""

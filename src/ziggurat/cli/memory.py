@@ -55,7 +55,7 @@ def _memory() -> None:
 def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for, in quotes.")],
     owner: _Owner = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")] = 10,
+    limit: options.Limit = 10,
     json: options.JsonRows = False,
     store: _Store = None,
 ) -> None:

@@ -88,22 +88,25 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME=VALUE", help="Only runs with this label; several must all fit."),
 ]
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs of each agent go on at the same time.")
+]
+Grace = Annotated[
+    float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="ZIGGURAT_TOKEN",
+        metavar="TOKEN",
+        help="What programs must show, and what signs ids for them; by default a new one.",
+    ),
+]
 Attempts = Annotated[
     int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
 ]
-
-FLAGS = {
-    "agent": "--agent",
-    "model": "--model",
-    "instructions": "--instructions",
-    "max_steps": "--max-steps",
-    "timeout": "--timeout",
-    "memory": "--memory",
-    "tools": "--tool",
-    "mcp": "--mcp",
-    "approve": "--approve",
-}
-"""The options of an agent as they are written, by the names of fields."""
 
 _OF_AGENT = {
     "model": Model,
@@ -116,6 +119,9 @@ _OF_AGENT = {
     "memory": Memory,
     "mcp": Mcp,
 }
+
+FLAGS = {name: f"--{name.replace('_', '-')}" for name in _OF_AGENT} | {"tools": "--tool"}
+"""The options of an agent as they are written, by the names of fields."""
 
 
 class AgentOptions(Struct, frozen=True):

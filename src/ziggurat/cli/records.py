@@ -45,7 +45,7 @@ def runs(
         str | None, typer.Option("--since", metavar="WHEN", help="Only runs changed since: 90m, 12h, 7d, or a date.")
     ] = None,
     label: options.Labels = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")] = 20,
+    limit: options.Limit = 20,
     json: options.JsonRows = False,
     store: options.Store = None,
 ) -> None:
@@ -112,7 +112,7 @@ def pending(
     after: Annotated[
         str | None, typer.Option("--after", metavar="PLACE", help="Only runs after this place, from the list before.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number of runs.")] = 100,
+    limit: options.Limit = 100,
     json: options.JsonRows = False,
     store: options.Store = None,
 ) -> None:

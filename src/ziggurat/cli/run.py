@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ziggurat.agents.agent import Agent
 from ziggurat.cli import live, options, outcome
 from ziggurat.cli.agents import Prepared, prepare
 from ziggurat.cli.store import is_kept
@@ -17,7 +16,6 @@ from ziggurat.core.clock import new_id
 from ziggurat.core.errors import CallerError, ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores.session import Session
@@ -91,7 +89,6 @@ def _question(argument: str | None) -> str:
 
 _COMMANDS = {
     "/help": "show this",
-    "/tools": "list the tools",
     "/clear": "forget what was said",
     "/exit": "leave (so does Ctrl-D)",
 }
@@ -106,7 +103,7 @@ def chat(
 ) -> int:
     """Chat with an agent that remembers the conversation.
 
-    /help, /tools, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. If a tool needs approval
+    /help, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. If a tool needs approval
     you are asked. On a pipe every line is a question.
 
     \b
@@ -169,11 +166,6 @@ class _Chat:
         name = line.split()[0]
         if name == "/help":
             self._say("\n".join(f"{command:<8}{what}" for command, what in _COMMANDS.items()))
-        elif name == "/tools":
-            agent = self._agent if isinstance(self._agent, Agent) else self._agent.inner
-            specs = agent.tools.specs if isinstance(agent, Agent) else ()
-            lines = [f"{spec.name}: {shortened(spec.description) or '(no description)'}" for spec in specs]
-            self._say("\n".join(lines) or "there are no tools to list")
         elif name == "/clear":
             self._history = ()
             if self._session is not None:

@@ -31,15 +31,7 @@ def serve(
     ],
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port to listen at.")] = 8800,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            "--token",
-            envvar="ZIGGURAT_TOKEN",
-            metavar="TOKEN",
-            help="What programs must show; by default a new one, which is printed.",
-        ),
-    ] = None,
+    token: options.Token = None,
     hosts: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Another name by which the server is addressed."),
@@ -56,9 +48,7 @@ def serve(
     max_streams: Annotated[
         int, typer.Option("--max-streams", min=1, metavar="NUMBER", help="How many streams may be open.")
     ] = 5_000,
-    grace: Annotated[
-        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
-    ] = GRACE,
+    grace: options.Grace = GRACE,
     push: Annotated[
         bool, typer.Option("--push", help="Send changes of tasks to public addresses that clients of A2A name.")
     ] = False,

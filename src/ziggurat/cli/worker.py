@@ -63,13 +63,9 @@ def _time(text: str) -> datetime:
 
 def worker(
     agents: Annotated[list[str], typer.Argument(metavar="FILE.PY:NAME...", help="Agents and schedules to work for.")],
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs of each it drives at the same time.")
-    ] = 10,
+    concurrency: options.Concurrency = 10,
     attempts: options.Attempts = 3,
-    grace: Annotated[
-        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
-    ] = 30.0,
+    grace: options.Grace = 30.0,
     store: options.Store = None,
 ) -> int:
     """Drive the runs of agents that are due, until a signal to end.
@@ -95,9 +91,7 @@ def worker(
 
 def recover(
     agent: options.Named,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs go on at the same time.")
-    ] = 10,
+    concurrency: options.Concurrency = 10,
     attempts: options.Attempts = 3,
     cancelled: Annotated[
         bool, typer.Option("--cancelled", help="Go on also with runs that a shutdown has cancelled.")
