@@ -1,22 +1,19 @@
 """Tests of asking at the terminal about pending calls."""
 
-import asyncio
 import builtins
-import io
 import re
 import sys
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from tests.cli.conftest import AGENTS, Command, Typed
 from tests.cli.test_chat import Person
-from ziggurat import Agent, AgentRun, Approvals, Approve, Deny, Modify, ToolCall
+from ziggurat import Agent, AgentRun, Approve, Deny, Modify, ToolCall
 from ziggurat.agents import Decision, DidNotHappen, Happened, PendingItem
-from ziggurat.cli.approve import ask_decisions, ask_person
+from ziggurat.cli.approve import ask_decisions
 from ziggurat.cli.main import main
-from ziggurat.messages import Transcript, tool_call
+from ziggurat.messages import Transcript
 from ziggurat.stops import Suspended
 from ziggurat.testing import ScriptedModel
 
@@ -92,68 +89,6 @@ def test_without_a_terminal_it_waits_and_says_so(ziggurat: Command) -> None:
         assert (ended.code, "144" in told(ended.out)) == (3, False)
         assert "nobody could be asked" in ended.err
         assert 'calculator(expression="12 * (7 + 5)")' in ended.err
-
-
-class Clerk:
-    """Answers at a terminal once every call waits, and notes what stands on the screen then."""
-
-    def __init__(self, screen: io.StringIO, calls: int) -> None:
-        self.screen, self.calls = screen, calls
-        self.waiting, self.all_wait = 0, threading.Event()
-        self.seen: list[str] = []
-
-    async def decide(self, item: PendingItem) -> Decision:
-        self.waiting += 1
-        if self.waiting == self.calls:
-            self.all_wait.set()
-        return await ask_person(item)
-
-    def readline(self) -> str:
-        assert self.all_wait.wait(10)
-        self.seen.append(self.screen.getvalue())
-        self.screen.truncate(self.screen.seek(0))
-        return "y\n" if '"to":"ann"' in self.seen[-1] else "not them\n"
-
-
-@pytest.mark.parametrize("calls", [1, 2, 8])
-def test_questions_about_parallel_calls_are_asked_one_after_another(
-    calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    screen = io.StringIO()
-    person = Clerk(screen, calls)
-    monkeypatch.setattr(sys, "stdout", screen)
-    monkeypatch.setattr(sys, "stdin", person)
-    names = ["ann" if number % 2 == 0 else f"eve-{number}" for number in range(calls)]
-    asked = [tool_call("pay", id=f"c{number}", to=name) for number, name in enumerate(names)]
-    agent = Agent(ScriptedModel(asked, "done"), tools=[pay], approvals=Approvals("pay", approver=person.decide))
-    run = agent.run_sync("Pay them")
-    assert [text.startswith("paid ann") for text in run.observations] == [name == "ann" for name in names]
-    question = "[y]es, [N]o, or say why not: "
-    assert sorted(person.seen) == sorted(f'pay needs approval:\n  {{"to":"{name}"}}\n{question}' for name in names)
-
-
-async def test_a_question_withdrawn_before_its_turn_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, asking, answered = io.StringIO(), threading.Event(), threading.Event()
-
-    class Slow:
-        def readline(self) -> str:
-            asking.set()
-            assert answered.wait(10)
-            return "y\n"
-
-    monkeypatch.setattr(sys, "stdout", screen)
-    monkeypatch.setattr(sys, "stdin", Slow())
-    first = asyncio.create_task(ask_person(PendingItem("1", "a", ToolCall("1", "first", "{}"))))
-    assert await asyncio.to_thread(asking.wait, 10)
-    second = asyncio.create_task(ask_person(PendingItem("2", "a", ToolCall("2", "second", "{}"))))
-    await asyncio.sleep(0)
-    second.cancel()
-    await asyncio.wait([second])
-    answered.set()
-    assert await first == Approve()
-    assert await ask_person(PendingItem("3", "a", ToolCall("3", "third", "{}"))) == Approve()
-    assert "third" in screen.getvalue()
-    assert "second" not in screen.getvalue()
 
 
 def test_an_empty_pattern_is_wrong_usage(ziggurat: Command) -> None:

@@ -34,7 +34,7 @@ def test_what_a_run_was_made_of_is_made_again(kept: Command, monkeypatch: pytest
     file = tmp_path / "test_recorded.py"
     assert json.loads(kept("export", run["id"]).out.splitlines()[0])["run_id"] == run["id"]
     assert kept("export", run["id"], "--pytest", "-o", str(file)).code == 0
-    assert "Agent(ReplayModel(RECORD), tools=[load_tool(" in file.read_text()
+    assert "Agent(ReplayModel(RECORD), tools=[forecast]" in file.read_text()
     assert "1 passed" in outcome_of(file)
     file.write_text(file.read_text().replace("instructions='Be brief.'", "instructions='Be formal.'"))
     assert "first divergence at agent: instructions" in outcome_of(file)

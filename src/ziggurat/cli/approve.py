@@ -1,11 +1,9 @@
 """Decisions on pending calls: asked of the person at the terminal, or stated by a command."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock, Thread
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.outcome import undecided
@@ -30,9 +28,6 @@ from ziggurat.tools.decisions import fitting, normalize_at, question_of
 _NO = "the person said no"
 _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
-_SHORT_QUESTION = "[y]es, [N]o, or say why not: "
-
-_TURN = Lock()  # held for as long as a person decides on one call, so that questions at one terminal never mix
 
 
 def by_hand() -> bool:
@@ -47,46 +42,11 @@ Say = Callable[[str], None]
 def ask_decisions(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:
     decisions: dict[str, Decision] = {}
     for item in undecided(run):
-        with _TURN:
-            decisions[item.id] = _decision(agent, item, ask, say)
+        decisions[item.id] = _decision(agent, item, ask, say)
     return decisions
 
 
-async def ask_person(item: PendingItem) -> Decision:
-    """Ask the person at the terminal about a call, for programs: ``Approvals("pay", approver=ask_person)``.
-
-    Calls that need a decision at the same time are asked about one after another. A question that is withdrawn before
-    its turn (the run was cancelled, the time of the approver is over) is never asked; one that is on the screen by
-    then still takes the next line. The end of input means no.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Decision] = loop.create_future()
-
-    def settle(decision: Decision | None, error: Exception | None) -> None:
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        elif decision is not None:
-            answer.set_result(decision)
-
-    def ask() -> None:
-        decision, failure = None, None
-        with _TURN:
-            if answer.done():
-                return
-            try:
-                decision = _decision(None, item, read_line, write)
-            except Exception as error:  # noqa: BLE001 - handed to the run, as by any approver
-                failure = error
-        with suppress(RuntimeError):  # the event loop has ended meanwhile
-            loop.call_soon_threadsafe(settle, decision, failure)
-
-    Thread(target=ask, name="ziggurat-terminal", daemon=True).start()  # a program can end while it waits for a line
-    return await answer
-
-
-def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> Decision:
+def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decision:
     if item.stage == "question":
         return _ask_answer(item, ask, say)
     if item.interrupted:
@@ -94,12 +54,12 @@ def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> 
     why = f" ({visible_line(item.reason)})" if item.reason else ""
     say(f"{visible_line(item.call.name)} needs approval{why}:\n  {item.shown}")
     while True:
-        answer = (ask(_SHORT_QUESTION if agent is None else _QUESTION) or "").strip()
+        answer = (ask(_QUESTION) or "").strip()
         if answer.lower() in ("y", "yes"):
             return Approve()
         if answer.lower() in ("", "n", "no"):
             return Deny(_NO)
-        if agent is None or answer.lower() not in ("e", "edit"):
+        if answer.lower() not in ("e", "edit"):
             return Deny(answer)
         arguments = _ask_arguments(agent, item, ask, say)
         if arguments is not None:

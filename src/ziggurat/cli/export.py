@@ -36,7 +36,6 @@ _FILE = '''"""A recorded run as a test without network: a change of its course f
 # The run {id}, recorded on {day}.
 
 import asyncio
-
 {imports}
 
 RECORD = (
@@ -94,7 +93,7 @@ def _as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
         id=_literal(info.id),
         day=datetime.fromtimestamp(info.created, UTC).date().isoformat(),
         how=how,
-        imports="\n".join(sorted(imports, key=lambda line: line.split()[1])),
+        imports="\n".join(dict.fromkeys(imports)),
         lines="\n".join(f"    {line}  # noqa: E501" for line in lines),
         name=_NOT_IN_A_NAME.sub("_", info.id)[:60],
         agent=agent_text,
@@ -116,32 +115,33 @@ def _is_identifier(name: str) -> bool:
 
 def _agent(made: options.AgentOptions) -> tuple[str, list[str], str]:
     if made.agent is not None:
-        where, _, name = made.agent.rpartition(":")
-        if not _is_identifier(name) or not (where.endswith(".py") or all(map(_is_identifier, where.split(".")))):
-            raise ConfigurationError(f"--agent {made.agent}: the test needs to know it as file.py:name or module:name")
-        if where.endswith(".py"):
-            return (
-                f"load_agent({_literal(f'{Path(where).absolute()}:{name}')})",
-                ["from ziggurat.cli.load import load_agent"],
-                "Its agent is found by its file.",
-            )
-        return name, [f"from {where} import {name}"], "Its agent is imported as usual."
-    arguments = ["ReplayModel(RECORD)"]
-    tools = made.tools or ("calculator", "timestamp")
-    loaded = [f"load_tool({_literal(tool)})" for tool in tools]
-    imports = [
-        "from ziggurat import Agent",
-        "from ziggurat.cli.load import load_tool",
-        "from ziggurat.testing import ReplayModel",
-    ]
+        name, imports = _imported(made.agent)
+        return name, imports, "Its agent is imported as usual."
+    arguments, tools = ["ReplayModel(RECORD)"], list[str]()
+    imports = ["from ziggurat import Agent", "from ziggurat.testing import ReplayModel"]
+    for tool in made.tools or ("calculator", "timestamp"):
+        name, lines = _imported(tool if ":" in tool else f"ziggurat.tools:{tool}")
+        tools.append(name)
+        imports += lines
     if made.memory is not None:  # recalled memories are on record, but the tools must be offered to the model again
         imports.append("from ziggurat.memory import memory_tools")
-        loaded.append(f"*memory_tools(){'[:1]' if only_remembers(made.model or 'demo') else ''}")
-    arguments.append(f"tools=[{', '.join(loaded)}]")
+        tools.append(f"*memory_tools(){'[:1]' if only_remembers(made.model or 'demo') else ''}")
+    arguments.append(f"tools=[{', '.join(tools)}]")
     for name, value in (("instructions", made.instructions), ("timeout", made.timeout)):
         arguments += [] if value is None else [f"{name}={_literal(value)}"]
     arguments.append(f"max_steps={made.max_steps or MAX_STEPS}")
     return f"Agent({', '.join(arguments)})", imports, "Its model answers from the record; its tools are those it had."
+
+
+def _imported(spec: str) -> tuple[str, list[str]]:
+    """Return the name of what is named by ``file.py:name`` or ``module:name``, and the lines that import it."""
+    where, _, name = spec.rpartition(":")
+    path, lines = Path(where).expanduser().absolute(), list[str]()
+    if where.endswith(".py"):
+        where, lines = path.stem, ["import sys", f"sys.path.insert(0, {_literal(str(path.parent))})"]
+    if not all(map(_is_identifier, (name, *where.split(".")))):
+        raise ConfigurationError(f"{spec}: the test needs to know it as file.py:name or module:name")
+    return name, [*lines, f"from {where} import {name}"]
 
 
 def _last_text(info: LogInfo, journal: LocalJournal) -> str:
