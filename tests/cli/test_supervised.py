@@ -105,3 +105,12 @@ async def test_a_server_drives_what_is_due_and_submits_what_is_scheduled(tmp_pat
     finally:
         server.kill()
         server.communicate()
+
+
+def test_agents_of_one_name_are_refused_together(ziggurat: Command, tmp_path: Path) -> None:
+    (tmp_path / "desks.py").write_text("from ziggurat import Agent\none, two = Agent('demo'), Agent('demo')\n")
+    one, two = [f"{tmp_path / 'desks.py'}:{name}" for name in ("one", "two")]
+    for command in ("serve", "worker"):
+        ended = ziggurat(command, one, one, two)
+        assert ended.code == 2
+        assert two in ended.err

@@ -14,6 +14,7 @@ from ziggurat.cli.load import load_any
 from ziggurat.cli.options import AgentOptions
 from ziggurat.cli.outcome import COMPLETED, INTERRUPTED
 from ziggurat.cli.terminal import note
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.tasks import finished
 from ziggurat.runtime.supervisor import Child, Supervisor
 
@@ -29,6 +30,7 @@ RESTARTS = 5  # how often workers are started again within a minute; after more 
 def loaded_all(specs: Sequence[str], store: str | None) -> tuple[dict[str, Runnable[Any]], dict[str, list[Schedule]]]:
     """Return the agents named by ``file.py:name``, also those of schedules, in their store, and the schedules."""
     runnables, schedules = dict[str, Runnable[Any]](), dict[str, list[Schedule]]()
+    named: dict[str, object] = {}
     for spec in specs:
         loaded = load_any(spec, "agent or schedule", Schedule)
         if isinstance(loaded, Schedule):
@@ -36,6 +38,8 @@ def loaded_all(specs: Sequence[str], store: str | None) -> tuple[dict[str, Runna
             schedules.setdefault(runnable.name, []).append(loaded.with_store(runnable.store))
         else:
             runnable = agent_of(AgentOptions(agent=spec), store)
+            if named.setdefault(runnable.name, loaded) is not loaded:
+                raise ConfigurationError(f"{spec}: another one is named {runnable.name!r}, too; give one another name")
             runnables.setdefault(runnable.name, runnable)
     return runnables, schedules
 
