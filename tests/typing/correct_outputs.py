@@ -10,6 +10,7 @@ from ziggurat import Agent, AgentRun, Approve, Context, Runnable, tool
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.partial import partial_values
 from ziggurat.agents.worker import Worker
+from ziggurat.code import deep_agent, recursive_agent
 from ziggurat.errors import LimitExceeded, ServiceError, Timeout
 from ziggurat.events import AgentEnded, Delta, Event, ThinkingDelta
 from ziggurat.flows import flow
@@ -58,6 +59,9 @@ class Place(TypedDict):
 
 
 cities = Agent("demo", output=City)
+assert_type(deep_agent("demo", output=City), Agent[City])
+assert_type(deep_agent("demo"), Agent[str])
+assert_type(recursive_agent("demo", {}, output=list[City]), Runnable[list[City]])
 towns = Agent("demo", output=Town)
 places = Agent("demo", output=Place)
 either = Agent("demo", output=City | Town)

@@ -5,7 +5,7 @@ from typing import Any, assert_type
 from msgspec import Struct
 
 from ziggurat import AgentRun, Context
-from ziggurat.flows import Flow, first, flow, gather, quorum, settled, step
+from ziggurat.flows import Flow, event, first, flow, gather, quorum, settled, step
 from ziggurat.layers import retry
 
 
@@ -59,6 +59,9 @@ async def runs() -> None:
 
 async def groups() -> None:
     assert_type(await gather(double(1), pay(2)), tuple[int, str])
+    assert_type(
+        await gather(report.run(), plain.run(Order(3)), event("paid", int)), tuple[AgentRun[str], AgentRun[int], int]
+    )
     assert_type(await gather(*(double(each) for each in range(3)), limit=2), tuple[int, ...])
     assert_type(await first(double(1), double(2)), int)
     assert_type(await settled(double(1)), tuple[int | Exception, ...])

@@ -47,3 +47,4 @@ async def run() -> None:
     assert_type((await built.run(State("x"))).output, State)
     await built.run(3)  # type: ignore[arg-type]
     assert_type((await built.history("r"))[0].number, int)
+    assert_type((await built.history("r"))[0].state, State)

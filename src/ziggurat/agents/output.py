@@ -1,7 +1,9 @@
 """Output: the type of an agent's answer; how a model is asked for it, and how the answer is read and checked."""
 
+import typing
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Union
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +42,10 @@ class Output(CheckedStruct, Generic[Out], frozen=True, eq=False):
         kind: Any
     mode: OutputMode | None = None
     retries: NonNegativeInt = 2
+
+
+if TYPE_CHECKING:
+    OutputOf: typing.TypeAlias = Output[Out] | Sequence[type[Out]] | TypeForm[Out]
 
 
 class AnswerReader(Struct, frozen=True, eq=False):
@@ -143,7 +149,7 @@ def _one_of(kind: Any) -> Any:
         raise ConfigurationError(
             "output=[] has no types: list those of which the answer is one, as in output=[City, Town]"
         )
-    return Union[tuple(kind)]  # noqa: UP007 - made at run time
+    return typing.Union[tuple(kind)]  # noqa: UP007 - made at run time
 
 
 def _json_in(text: str) -> str:

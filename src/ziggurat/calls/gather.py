@@ -29,7 +29,9 @@ Part = Coroutine[Any, Any, T]
 _Outcome = object  # a result, an Exception, or Suspend
 
 if TYPE_CHECKING:
-
+    # No two of these take the same number of parts, or mypy would infer Any of coroutines like those of `run`.
+    @overload
+    def gather(part: Part[T1], /, *, limit: int | None = None) -> Part[tuple[T1]]: ...
     @overload
     def gather(one: Part[T1], two: Part[T2], /, *, limit: int | None = None) -> Part[tuple[T1, T2]]: ...
     @overload
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
         one: Part[T1], two: Part[T2], three: Part[T3], /, *, limit: int | None = None
     ) -> Part[tuple[T1, T2, T3]]: ...
     @overload
-    def gather(*parts: Part[T], limit: int | None = None) -> Part[tuple[T, ...]]: ...
+    def gather(
+        one: Part[T], two: Part[T], three: Part[T], four: Part[T], /, *parts: Part[T], limit: int | None = None
+    ) -> Part[tuple[T, ...]]: ...
 
 
 async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:

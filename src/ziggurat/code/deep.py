@@ -1,8 +1,9 @@
 """An agent for long work, and its parts: a list of tasks, and large results in files."""
 
+import typing
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.messages.agent import Out
 from ziggurat.messages.message import ToolResult
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest
@@ -22,6 +24,9 @@ from ziggurat.sandbox.files import MAX_FILE
 from ziggurat.skills.registry import Skills
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
+
+if typing.TYPE_CHECKING:
+    from ziggurat.agents.output import OutputOf
 
 MAX_STEPS = 1_000  # the number of steps of an agent for long work that is given no other
 
@@ -39,7 +44,7 @@ class Todo(Struct, frozen=True):
     """
 
     content: str
-    status: Literal["pending", "in_progress", "completed"] = "pending"
+    status: typing.Literal["pending", "in_progress", "completed"] = "pending"
 
 
 class Todos(Middleware):
@@ -129,6 +134,28 @@ class LargeResults(Middleware):
         return replace(result, content=f"{head}\n{note}\n{end}")
 
 
+@typing.overload
+def deep_agent(
+    model: str | Model,
+    *,
+    output: "OutputOf[Out]",
+    workspace: Workspace | None = None,
+    agents: Sequence[Runnable] = (),
+    skills: Skills | None = None,
+    compaction: Compaction | None = None,
+    **arguments: Unpack[AgentArguments],
+) -> Agent[Out]: ...
+@typing.overload
+def deep_agent(
+    model: str | Model,
+    *,
+    output: None = None,
+    workspace: Workspace | None = None,
+    agents: Sequence[Runnable] = (),
+    skills: Skills | None = None,
+    compaction: Compaction | None = None,
+    **arguments: Unpack[AgentArguments],
+) -> Agent[str]: ...
 @checked
 def deep_agent(
     model: str | Model,

@@ -3,6 +3,7 @@
 Zhang, Kraska and Khattab, "Recursive Language Models" (2025).
 """
 
+import typing
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any, Unpack
@@ -17,7 +18,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy, Progress
 from ziggurat.calls.enter import AgentService, enter
-from ziggurat.code.session import SESSION, Sessions, SessionTool, answer_in
+from ziggurat.code import session
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
@@ -25,7 +26,7 @@ from ziggurat.core.service import Layered
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import user
 from ziggurat.messages.model import Model, ModelSettings
 from ziggurat.messages.usage import Budget
@@ -34,6 +35,9 @@ from ziggurat.sandbox.sandbox import Sandbox
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
+
+if typing.TYPE_CHECKING:
+    from ziggurat.agents.output import OutputOf
 
 _INSTRUCTIONS = """\
 Answer the question of the user about a context that is too long to be read at once. It is a variable of a Python
@@ -62,6 +66,34 @@ class ReaderArguments(InheritedArguments, total=False):
     store: str | Store | None
 
 
+@typing.overload
+def recursive_agent(
+    model: str | Model,
+    context: str | Mapping[str, Any],
+    *,
+    output: "OutputOf[Out]",
+    sub_model: str | Model | None = None,
+    tools: Iterable[Tool] = (),
+    depth: int = 1,
+    queries: int = 50,
+    sandbox: Sandbox | None = None,
+    max_steps: int = 20,
+    **arguments: Unpack[ReaderArguments],
+) -> Runnable[Out]: ...
+@typing.overload
+def recursive_agent(
+    model: str | Model,
+    context: str | Mapping[str, Any],
+    *,
+    output: None = None,
+    sub_model: str | Model | None = None,
+    tools: Iterable[Tool] = (),
+    depth: int = 1,
+    queries: int = 50,
+    sandbox: Sandbox | None = None,
+    max_steps: int = 20,
+    **arguments: Unpack[ReaderArguments],
+) -> Runnable[Any]: ...
 @checked
 def recursive_agent(
     model: str | Model,
@@ -158,7 +190,7 @@ def _reading(
     """Return the agent whose programs run in a sandbox with tools and variables; `arguments` are those of an agent."""
     service = resolve(model)
     answers = None if output is None else AnswerReader.of(output, service)
-    programs = SessionTool(box, variables, sandbox, answers)
+    programs = session.SessionTool(box, variables, sandbox, answers)
     named = {"name": "reader", "instructions": _INSTRUCTIONS if variables else _WITHOUT, **arguments}
     agent = Agent(
         service, tools=[programs], output=output, stop=_Submitted(programs.name), max_steps=max_steps, **named
@@ -168,16 +200,16 @@ def _reading(
 
 
 async def _run(
-    programs: SessionTool, extractor: AgentService, request: AgentRequest, ctx: Context, inner: AgentService
+    programs: session.SessionTool, extractor: AgentService, request: AgentRequest, ctx: Context, inner: AgentService
 ) -> AgentRun:
     """Run the agent with a session of its own, and take its answer."""
-    session = Sessions(programs, ctx)
+    sessions = session.Sessions(programs, ctx)
     try:
-        run = await inner(request, ctx.within(SESSION, session))
+        run = await inner(request, ctx.within(session.SESSION, sessions))
     finally:
-        await session.close()
+        await sessions.close()
     if isinstance(run.stop, stops.ToolCalled) and run.stop.name == programs.name:
-        given = next(filter(None, map(answer_in, run.history[-1].tool_results)), "null")
+        given = next(filter(None, map(session.answer_in, run.history[-1].tool_results)), "null")
         answer = programs.read(given)
         return replace(run, output=answer.value, _accepted=answer.accepted)
     if not isinstance(run.stop, stops.MaxSteps):
@@ -196,5 +228,5 @@ class _Submitted(BasePolicy):
 
     def on_step(self, progress: Progress) -> stops.Stop | None:
         name = self.tools[0]
-        given = any(each.name == name and answer_in(each) is not None for each in progress.results)
+        given = any(each.name == name and session.answer_in(each) is not None for each in progress.results)
         return stops.ToolCalled(name) if given else None

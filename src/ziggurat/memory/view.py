@@ -234,7 +234,7 @@ class View:
         for record in await self.store.get([memory]):
             if record.owner == self.owner:
                 return record
-        raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r} ")
+        raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r}")
 
     async def _make_room(self, newcomers: Sequence[str]) -> None:
         """Evict memories beyond the capacity; concurrent writers never evict more than is too much together."""

@@ -2,9 +2,10 @@
 
 import dataclasses
 import inspect
+import typing
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from msgspec import UNSET, Struct
 
@@ -29,6 +30,8 @@ END = "end"
 Join = Literal["all", "any", "settled"]
 """When a node with several edges starts: when all of them were taken, when any of them was, or when each was taken,
 passed over or has failed, and at least one was not passed over."""
+
+S = typing.TypeVar("S")
 
 NodeCall = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 """Calls a node with a state of its own, and returns its changes: a mapping, or several of a map."""
@@ -61,7 +64,7 @@ def plural(names: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-class GraphPoint(Struct, frozen=True):
+class GraphPoint(Struct, typing.Generic[S], frozen=True):
     """A point of a run, at which a node has ended.
 
     Attributes:
@@ -77,10 +80,10 @@ class GraphPoint(Struct, frozen=True):
     path: str
     changes: tuple[dict[str, Any], ...]
     to: tuple[str, ...]
-    state: Any
+    state: S
 
 
-HISTORY: Key[list[GraphPoint]] = Key("history of a graph")
+HISTORY: Key[list[GraphPoint[Any]]] = Key("history of a graph")
 """Takes the points of a graph, as it is run again from its record."""
 
 
@@ -115,7 +118,7 @@ def _call_of(function: Callable[..., Any], name: str, writes: object, state: typ
     hints, signature = get_type_hints(function), inspect.signature(function)
     names = [each for each in signature.parameters if hints.get(each) is not Context]
     kind = hints.get(names[0]) if names else None
-    if state and (len(names) != 1 or (kind not in (None, Any, state) and get_origin(kind) is None)):
+    if state and (len(names) != 1 or (kind not in (None, Any, state) and typing.get_origin(kind) is None)):
         raise ConfigurationError(
             f"the node {name} takes the state, as in async def {name}(state: {state.__name__}), got {signature}"
         )
@@ -240,10 +243,10 @@ def node_of(
 
 def route_of(source: str, choose: Callable[[Any], Any], names: Sequence[str] | None) -> GraphRoute:
     kind = None if inspect.isclass(choose) else get_type_hints(choose).get("return")
-    single = get_origin(kind) not in (list, tuple, Sequence) and kind not in (list, tuple)
-    literal = kind if single else next(iter(get_args(kind)), None)
+    single = typing.get_origin(kind) not in (list, tuple, Sequence) and kind not in (list, tuple)
+    literal = kind if single else next(iter(typing.get_args(kind)), None)
     if names is None:
-        names = get_args(literal) if get_origin(literal) is Literal else ()
+        names = typing.get_args(literal) if typing.get_origin(literal) is Literal else ()
     if inspect.iscoroutinefunction(choose) or not callable(choose):
         raise ConfigurationError(
             f"the route of {source} is an ordinary function of the state: what is awaited belongs into the node"

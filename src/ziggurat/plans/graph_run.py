@@ -54,7 +54,7 @@ class GraphRun:
         self.state_type = state_type
         self.path: str = ctx.path
         self.journal: LocalJournal = journal_of(ctx)
-        self.history: list[GraphPoint] | None = (
+        self.history: list[GraphPoint[Any]] | None = (
             ctx.scope.get(HISTORY) if not parent_of(ctx.path) else None
         )  # not of graphs within
         self.numbers: dict[str, int] = {}  # how often each node was started

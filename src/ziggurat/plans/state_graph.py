@@ -47,7 +47,7 @@ class StateGraph(Flow[S, S]):
         """Return the same graph, whose runs are kept in another store."""
         return StateGraph(self, self._takes, name=self.name, store=store, shape=self.shape)
 
-    async def history(self, run_id: str) -> list[GraphPoint]:
+    async def history(self, run_id: str) -> list[GraphPoint[S]]:
         """Return what the nodes of a run have done, in the order in which they were begun; nothing is called.
 
         ::
@@ -60,7 +60,7 @@ class StateGraph(Flow[S, S]):
             RunNotFound: the store has no such run.
             JournalMismatch: this graph has other nodes than the recorded one.
         """
-        points: list[GraphPoint] = []
+        points: list[GraphPoint[S]] = []
         await follow_nodes(self._node_names, self, run_id, {HISTORY: points})
         root = escaped(self.name)
         numbers = calls_of((await self._runs.read(run_id)).entries, root)
