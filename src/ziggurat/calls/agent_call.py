@@ -178,14 +178,12 @@ class AgentCall(Tally):
         return () if self.conversation is None else self.conversation.log
 
 
-SESSION_ID: Key[str] = Key("session id")
-"""The id of the session of the run, if it has one."""
+SESSION_ID: Key[str] = Key("session id")  # the id of the session of the run, if it has one
 
 AGENT_CALL: Key[AgentCall] = cast("Key[AgentCall]", METER)
 """The agent that is running; `METER` and `CALLER` are this key, with the types that lower rooms know."""
 
-INBOX: Key[Callable[[str, LocalJournal], "Inbox"]] = Key("inbox")
-"""Returns the inbox of the run of an id with a record."""
+INBOX: Key[Callable[[str, LocalJournal], "Inbox"]] = Key("inbox")  # returns the inbox of the run of an id with a record
 
 
 def inbox_of(ctx: Context) -> "Inbox":

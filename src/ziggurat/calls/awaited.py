@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 
-NO_DEFAULT = object()
-"""Says that nothing follows if no value comes in time."""
+NO_DEFAULT = object()  # says that nothing follows if no value comes in time
 
 
 def _plain(asked: Parameter, value: object, name: str) -> object:

@@ -29,8 +29,7 @@ from ziggurat.tools.permissions import GRANTS
 
 AgentService = service.Service[AgentRequest, AgentRun]
 
-MAX_DEPTH = 8
-"""How deep agents may be nested, unless the scope has `MAX_DEPTH_KEY`."""
+MAX_DEPTH = 8  # how deep agents may be nested, unless the scope has `MAX_DEPTH_KEY`
 
 MAX_DEPTH_KEY: Key[int] = Key("max depth")
 

@@ -128,8 +128,7 @@ async def settled_until(
     return tuple(None if each is _NOTHING else cast("T | Exception", each) for each in outcomes)
 
 
-_NOTHING = object()
-"""The outcome of a part that was not needed."""
+_NOTHING = object()  # the outcome of a part that was not needed
 
 
 class _Size(Struct, frozen=True):

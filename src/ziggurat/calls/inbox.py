@@ -28,8 +28,7 @@ Receive = Callable[[int, posted.PostedSteering, int], bool]
 number; returns whether it waits for the run to take it."""
 
 
-GROUPS = frozenset({"first", "quorum", "settled"})
-"""The names of groups that may not need all of their parts."""
+GROUPS = frozenset({"first", "quorum", "settled"})  # the names of groups that may not need all of their parts
 
 
 class Winners(Struct, frozen=True):

@@ -21,8 +21,7 @@ from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.parameter import Parameter
 
-_AS_THEY_ARE = frozenset({str, int, bool, type(None), object})
-"""Types whose values JSON has as they are."""
+_AS_THEY_ARE = frozenset({str, int, bool, type(None), object})  # types whose values JSON has as they are
 
 
 P = typing.ParamSpec("P")
@@ -31,8 +30,7 @@ R = TypeVar("R")
 _get_ambient, _set_ambient, _reset_ambient = AMBIENT.get, AMBIENT.set, AMBIENT.reset  # 5 % of the time of a step
 
 
-StepLayer = Callable[[service.Service["Arguments", Any]], service.Service["Arguments", Any]]
-"""A layer around a step."""
+StepLayer = Callable[[service.Service["Arguments", Any]], service.Service["Arguments", Any]]  # a layer around a step
 
 
 class Arguments(Struct, eq=False):

@@ -343,8 +343,7 @@ async def _call_together(
     return tuple(outcome for outcome in outcomes if isinstance(outcome, ToolResult))
 
 
-REDIRECTED = "the run was redirected"
-"""Why calls are not wanted any more when the model gets another task."""
+REDIRECTED = "the run was redirected"  # why calls are not wanted any more when the model gets another task
 
 _NO_FAILURE = (None, "interrupted", "retry")
 

@@ -54,8 +54,7 @@ class Slot(Struct, eq=False):
 
 HELD: ContextVar[tuple[object, ...]] = ContextVar("ziggurat_held", default=())
 
-held: Callable[[], tuple[object, ...]] = HELD.get
-"""Returns what the calls around this one hold, the outermost first."""
+held: Callable[[], tuple[object, ...]] = HELD.get  # returns what the calls around this one hold, the outermost first
 
 
 class Holding:
@@ -114,8 +113,7 @@ class SystemClock:
         return asyncio.get_running_loop().call_later(delay, callback, context=Context())
 
 
-SYSTEM_CLOCK = SystemClock()
-"""The clock of the system."""
+SYSTEM_CLOCK = SystemClock()  # the clock of the system
 
 
 def new_id() -> str:

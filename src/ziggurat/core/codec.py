@@ -25,8 +25,7 @@ from ziggurat.core.tasks import without_await
 
 T = TypeVar("T")
 
-SHAPE_VERSION = 1
-"""The format version written into every record; readers refuse a newer one."""
+SHAPE_VERSION = 1  # the format version written into every record; readers refuse a newer one
 
 _TOO_DEEP = "it is nested too deeply for JSON, or holds itself"
 _MANY_KEYS = 1_024
@@ -137,8 +136,7 @@ def _sorted(plain: object) -> object:
     return plain
 
 
-READING_TYPES = RLock()
-"""Held while msgspec reads a type; see `decoder`, which holds it for decoders of JSON."""
+READING_TYPES = RLock()  # held while msgspec reads a type; see `decoder`, which holds it for decoders of JSON
 
 
 @overload

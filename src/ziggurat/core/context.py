@@ -388,16 +388,12 @@ class Charges:
     def admit(self) -> None: ...
 
 
-JOURNAL = Key[Any]("journal")
-"""The `LocalJournal` of the run, which core cannot name."""
-RUN_ID = Key[str]("run id")
-"""The id of the run."""
-METER = Key[Any]("agent call")
-"""The entry into an agent that is running, which counts what is used in it."""
+JOURNAL = Key[Any]("journal")  # the `LocalJournal` of the run, which core cannot name
+RUN_ID = Key[str]("run id")  # the id of the run
+METER = Key[Any]("agent call")  # the entry into an agent that is running, which counts what is used in it
 BUDGETS = Key[tuple[Any, ...]]("admission")
 """What was spent of all budgets in effect, those of the outermost agent first."""
-METERS = Key[tuple[Any, ...]]("meters")
-"""Sums over many runs, such as those of metrics."""
+METERS = Key[tuple[Any, ...]]("meters")  # sums over many runs, such as those of metrics
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 """The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""
@@ -475,12 +471,10 @@ CLOCK = Key[Clock]("clock")
 """The key of the clock in a scope: ``root().within(CLOCK, HandClock())``. Runs get theirs from `Environment`."""
 
 
-IDS = Key[Callable[[], str]]("ids")
-"""Generates the ids of a run."""
+IDS = Key[Callable[[], str]]("ids")  # generates the ids of a run
 
 
-RANDOM = Key[Callable[[], float]]("random")
-"""Returns a random number from [0, 1), for jitter and the like."""
+RANDOM = Key[Callable[[], float]]("random")  # returns a random number from [0, 1), for jitter and the like
 
 
 async def _itself(value: R, ctx: Context) -> R:

@@ -6,8 +6,7 @@ import traceback
 
 from ziggurat.core.visible import visible, visible_line
 
-OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
-"""The folder of this package."""
+OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep  # the folder of this package
 
 
 def _make_visible(record: logging.LogRecord) -> bool:

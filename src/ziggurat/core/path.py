@@ -78,8 +78,7 @@ def step_of(path: str, agent: str | None = None) -> tuple[str, int, str]:
     return (agent, 0, "") if step is None else (agent, int(step[1]), step[2])
 
 
-LONGEST = 500
-"""The longest id of a run or a session that every store can keep, in characters."""
+LONGEST = 500  # the longest id of a run or a session that every store can keep, in characters
 
 ID = f"a non-empty string, of {LONGEST} characters at most, without NUL and lone surrogates"
 """The description of a valid id, for error messages."""

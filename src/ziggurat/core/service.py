@@ -79,8 +79,7 @@ def fact(service: object, what: Fact[T]) -> T:
     return what.default
 
 
-NAME: Fact[str] = Fact("name", "")
-"""The name of the service in paths, journals and messages; unique in an application."""
+NAME: Fact[str] = Fact("name", "")  # the name of the service in paths, journals and messages; unique in an application
 
 ALTERNATIVES: Fact[tuple[str, ...]] = Fact("alternatives", ())
 """The names of the services of which a combinator calls one or several; empty for all others."""
@@ -88,8 +87,7 @@ ALTERNATIVES: Fact[tuple[str, ...]] = Fact("alternatives", ())
 COMPOSITE: Fact[bool] = Fact("composite", False)
 """Whether it is made of other calls (an agent, a team): resume enters it again; its parts answer from the record."""
 
-RETURNS: Fact[type] = Fact("returns", object)
-"""The type of its responses, used to decode recorded ones."""
+RETURNS: Fact[type] = Fact("returns", object)  # the type of its responses, used to decode recorded ones
 
 
 Effect = typing.Literal["none", "repeatable", "once"]

@@ -34,11 +34,9 @@ _NO_GLYPH = frozenset(
 JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 """Characters that choose the form of the letters or the emoji beside them; a text is read in the same way without."""
 
-_STRIKING = 1
-"""The combining class of marks that are drawn through a letter."""
+_STRIKING = 1  # the combining class of marks that are drawn through a letter
 
-_MOST_MARKS = 4
-"""The most marks on one letter that are shown; more of them would cover the lines around."""
+_MOST_MARKS = 4  # the most marks on one letter that are shown; more of them would cover the lines around
 
 
 @lru_cache(4096)

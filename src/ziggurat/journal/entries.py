@@ -370,14 +370,12 @@ def read_entries(lines: Iterable[bytes], read: Callable[[bytes], JournalEntry] =
     return entries
 
 
-BEGINNING = 0
-"""The number that stands for the conversation before the run, which its session has."""
+BEGINNING = 0  # the number that stands for the conversation before the run, which its session has
 
 _FIELDS: dict[type[JournalEntry], str] = {Opened: "request", Entered: "request", Result: "value", Ended: "run"}
 """The fields with conversations, by the kinds of entries."""
 
-_Known = tuple[int, Sequence[object]]
-"""The number of an entry that has asked something, and its messages."""
+_Known = tuple[int, Sequence[object]]  # the number of an entry that has asked something, and its messages
 
 
 class ConversationWriter:

@@ -26,15 +26,13 @@ from ziggurat.journal.store import (
     run_log,
 )
 
-KEY = "ZIGGURAT_JOURNAL_KEY"
-"""The environment variable with the key of the chain; several keys are separated by spaces."""
+KEY = "ZIGGURAT_JOURNAL_KEY"  # the environment variable with the key of the chain; several keys are separated by spaces
 
 Key = str | bytes | Sequence[str | bytes] | None
 """A key, or several: the first is for new rows, all are for reading. None for what the environment has."""
 
 _SHORTEST = 16
-_KEYED = 64
-"""The length of a digest with a key; that of a plain one is half of it."""
+_KEYED = 64  # the length of a digest with a key; that of a plain one is half of it
 
 
 class DigestChain:
@@ -146,8 +144,7 @@ def _keyed(key: bytes, before: str, data: bytes) -> str:
     return digest(key, before.encode() + b"\n" + data, "sha256").hex()
 
 
-BLOB_BYTES = 64 * 1024
-"""An entry longer than this is stored as a separate large value, and its row has only the digest."""
+BLOB_BYTES = 64 * 1024  # an entry longer than this is stored as a separate large value, and its row has only the digest
 
 
 class Blob(Struct, frozen=True):

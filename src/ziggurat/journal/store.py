@@ -20,8 +20,7 @@ from ziggurat.core.path import next_id
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
 
-OPEN = ("running", "Suspended")
-"""The states of runs that have not ended."""
+OPEN = ("running", "Suspended")  # the states of runs that have not ended
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -152,8 +151,7 @@ class LogInfo(Struct, frozen=True):
 MAX_ITEMS = 100_000
 """The largest number of items in an inbox that nothing has taken; those of `ALWAYS` are accepted beyond it."""
 
-MAX_ITEM_BYTES = 4 << 20
-"""The largest size of an item, its key included."""
+MAX_ITEM_BYTES = 4 << 20  # the largest size of an item, its key included
 
 ALWAYS = ("cancel ", "decide ", "withdraw ")
 """What the keys of items begin with of which there are only as many as the run has entries."""
@@ -374,11 +372,9 @@ def chained(before: str, data: bytes) -> str:
     return blake2b(data, key=before.encode(), digest_size=16).hexdigest()
 
 
-Priority = Annotated[int, Meta(ge=-100, le=100)]
-"""Which of the runs that are due come first: those with the highest."""
+Priority = Annotated[int, Meta(ge=-100, le=100)]  # which of the runs that are due come first: those with the highest
 
-AGING = 60.0
-"""Seconds since it was due that count as one step of the priority of a run, so that none waits for ever."""
+AGING = 60.0  # seconds since it was due that count as one step of the priority of a run, so that none waits for ever
 
 
 class Claim(Struct, frozen=True):
@@ -419,8 +415,7 @@ class Queue(Protocol):
         """
 
 
-Send = Callable[[bytes], Awaitable[None]]
-"""Sends a message to all that listen; one that cannot be passed is lost."""
+Send = Callable[[bytes], Awaitable[None]]  # sends a message to all that listen; one that cannot be passed is lost
 
 
 class LiveReader(Protocol):

@@ -305,5 +305,4 @@ class RunControl:
         return self._driving is not None and self._driving.end(error)
 
 
-STEERING = Key[RunControl]("steering")
-"""How the agent of a run is steered; absent if nobody can."""
+STEERING = Key[RunControl]("steering")  # how the agent of a run is steered; absent if nobody can

@@ -15,14 +15,11 @@ from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.live import LiveEvents
 from ziggurat.stores.records import reader_of
 
-POLL = 0.1
-"""Seconds between checks of a run that another process drives."""
+POLL = 0.1  # seconds between checks of a run that another process drives
 
-WAIT = 1.0
-"""The same for stores that notify of writes by other processes."""
+WAIT = 1.0  # the same for stores that notify of writes by other processes
 
-PATIENCE = 0.25
-"""Seconds for which an entry waits for the events before it, which may still be under way."""
+PATIENCE = 0.25  # seconds for which an entry waits for the events before it, which may still be under way
 
 
 Begun = Callable[[float], Coroutine[Any, Any, bool]]

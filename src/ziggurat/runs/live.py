@@ -16,11 +16,9 @@ from ziggurat.journal.store import Send
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
 from ziggurat.runs.control import EventBroadcast, SubscribedItem, Unread
 
-PAUSE = 0.02
-"""Seconds between the batches that are sent of one run; events in between go together."""
+PAUSE = 0.02  # seconds between the batches that are sent of one run; events in between go together
 
-_LARGEST = 256 * 1024
-"""Bytes of the events of a batch; those that do not fit are skipped."""
+_LARGEST = 256 * 1024  # bytes of the events of a batch; those that do not fit are skipped
 
 _KNOWN = frozenset(get_args(AnyEvent))
 _SCREENED = frozenset({Delta, ModelStarted, Skipped, StepEnded, StepStarted})

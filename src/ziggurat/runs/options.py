@@ -27,8 +27,7 @@ Deps = Annotated[
 
 RunId = Annotated[str, Meta(description="such as run.id")]
 
-Live = Literal["nothing", "tools", "models"]
-"""What is called in a replay; everything else is answered from the record."""
+Live = Literal["nothing", "tools", "models"]  # what is called in a replay; everything else is answered from the record
 
 
 class Environment(CheckedStruct, frozen=True, eq=False):

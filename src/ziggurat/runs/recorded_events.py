@@ -30,8 +30,7 @@ RECORDED_EVENTS: tuple[type[Event], ...] = (
 """The events that a reader gets from the record, and not as they are emitted."""
 
 
-Read = Callable[[AgentRun], AgentRun] | None
-"""Reads the output of a run that was written."""
+Read = Callable[[AgentRun], AgentRun] | None  # reads the output of a run that was written
 
 
 class RecordedEvents:

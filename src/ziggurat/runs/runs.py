@@ -41,11 +41,9 @@ def fingerprint_of(opened: entries.Opened) -> str:
     return codec.digest(codec.as_type(opened.request, AgentRequest))
 
 
-POLL = 1.0
-"""Seconds between two looks at a run that waits, and that another process may continue."""
+POLL = 1.0  # seconds between two looks at a run that waits, and that another process may continue
 
-Screening = Callable[[LocalJournal], None]
-"""Sets the functions that redact entries before they are kept."""
+Screening = Callable[[LocalJournal], None]  # sets the functions that redact entries before they are kept
 
 
 class Runs:
@@ -375,8 +373,7 @@ class Runs:
 _BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
 """The runs of each store in use, by its `id()`: one object per store."""
 
-LIMIT = 1000
-"""How many runs that can be continued are kept; beyond that the oldest are dropped."""
+LIMIT = 1000  # how many runs that can be continued are kept; beyond that the oldest are dropped
 
 
 def runs_of(store: str | Store | None) -> Runs:

@@ -22,11 +22,9 @@ from ziggurat.runs.live import EventSender
 from ziggurat.runs.options import Environment
 from ziggurat.stores import records
 
-PERIOD = 0.2
-"""Seconds between two polls of a store; a run that is shorter costs nothing."""
+PERIOD = 0.2  # seconds between two polls of a store; a run that is shorter costs nothing
 
-_LAST_SEND = 1.0
-"""Seconds for which the end of a run waits until its last events are sent."""
+_LAST_SEND = 1.0  # seconds for which the end of a run waits until its last events are sent
 
 
 class DrivenRuns:

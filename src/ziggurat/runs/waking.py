@@ -18,8 +18,7 @@ from ziggurat.runs.runs import Runs
 from ziggurat.stores.session import SessionLease
 from ziggurat.tools.decisions import Normalize, awaited_in, expired
 
-POLL = 0.4
-"""Seconds between two looks at a run that waits here, and to which other processes may post something."""
+POLL = 0.4  # seconds between two looks at a run that waits here, and to which other processes may post something
 
 
 async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> tuple[str, int] | None:
