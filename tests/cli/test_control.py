@@ -1,4 +1,4 @@
-"""The commands ``send``, ``attach`` and ``cancel``."""
+"""The commands ``send``, ``attach``, ``cancel`` and ``inject``."""
 
 import asyncio
 import json
@@ -32,16 +32,9 @@ def _run(url: str, *replies: Any, resume: bool = False) -> AgentRun[Any]:
     return asyncio.run(go())
 
 
-def redirect(url: str, text: str) -> None:
-    async def go() -> None:
-        store = connect(url)
-        await Agent(ScriptedModel("x"), tools=[pay], name="desk", store=store).attach("r-1").redirect(text)
-        await store.close()
-
-    asyncio.run(go())
-
-
-def test_a_run_in_another_event_loop_is_followed_and_cancelled(ziggurat: Command, url: str, tmp_path: Path) -> None:
+def test_a_run_in_another_event_loop_gets_a_message_is_followed_and_cancelled(
+    ziggurat: Command, url: str, tmp_path: Path
+) -> None:
     looked = threading.Event()
 
     @tool(effect="none")
@@ -63,8 +56,9 @@ def test_a_run_in_another_event_loop_is_followed_and_cancelled(ziggurat: Command
     driver = threading.Thread(target=lambda: runs.append(asyncio.run(drive())))
     driver.start()
     assert looked.wait(60)
-    sent = ziggurat("cancel", "r", "--after-step", "--store", url)
+    sent = ziggurat("inject", "r-1", "by the way", "--store", url)
     assert (sent.code, sent.out) == (0, "r-1  sent\n")
+    assert ziggurat("cancel", "r", "--after-step", "--store", url).code == 0
     followed = ziggurat("attach", "r-1", "--json", "--store", url)
     driver.join()
     (run,) = runs
@@ -74,9 +68,10 @@ def test_a_run_in_another_event_loop_is_followed_and_cancelled(ziggurat: Command
     assert events[0] == "AgentStarted"
     assert events[-1] == "AgentEnded"
     assert "ToolEnded" in events
-    late = ziggurat("cancel", "r-1", "--store", url)
-    assert (late.code, late.out) == (1, "")
-    assert "the run r-1 has ended" in late.err
+    for command in (("cancel", "r-1"), ("inject", "r-1", "more")):
+        late = ziggurat(*command, "--store", url)
+        assert (late.code, late.out) == (1, "")
+        assert "the run r-1 has ended" in late.err
 
 
 def test_attach_writes_the_answer_or_what_the_run_waits_for(ziggurat: Command, url: str) -> None:
@@ -85,7 +80,7 @@ def test_attach_writes_the_answer_or_what_the_run_waits_for(ziggurat: Command, u
     assert (waits.code, waits.out) == (3, "")
     assert "suspended: it waits for 1 decision: pay()" in waits.err
     assert "ziggurat approve r-1" in waits.err
-    redirect(url, "Leave it.")
+    assert ziggurat("inject", "r-1", "--redirect", "Leave it.", "--store", url).code == 0
     assert _run(url, "left", resume=True).text == "left"
     ended = ziggurat("attach", "r-1", "--store", url)
     assert (ended.code, ended.out) == (0, "left\n")

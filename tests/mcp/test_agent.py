@@ -207,6 +207,12 @@ async def test_a_run_goes_on_with_the_tools_it_began_with() -> None:
         await behind.start()
 
 
+async def test_a_server_that_is_not_required_may_be_away() -> None:
+    model = Model()
+    run = await Agent(model, tools=[mcp("/no/such/program", required=False)]).run("Go")
+    assert (run.text, model.offered) == ("done", [])
+
+
 async def test_of_many_tools_a_model_is_shown_those_that_it_has_searched_for() -> None:
     model = Model(("search_tools", '{"query": "tool 77"}'), ("more_77", '{"text": "found"}'))
     async with stdio("tools=100") as server:

@@ -40,7 +40,7 @@ IDS = (
 )  # fmt: skip
 
 V1 = (
-    "/v1/messages", "/v1/chat/completions", "/v1/responses",
+    "/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1/responses",
     "/v1/responses/resp_r-1/cancel",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``ziggurat send``, ``attach`` and ``cancel``: control a run, whichever process drives it."""
+"""``ziggurat send``, ``attach``, ``cancel`` and ``inject``: control a run, whichever process drives it."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -16,6 +16,7 @@ from ziggurat.journal.entries import Ended
 from ziggurat.journal.store import LogInfo, Store
 from ziggurat.messages import events
 from ziggurat.messages.agent import AgentRun, PendingItem, recorded_items
+from ziggurat.messages.conversation import Verb
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs import sending
@@ -68,7 +69,33 @@ def cancel(
       ziggurat cancel report-7
       ziggurat cancel report-7 --after-step
     """
-    run_id, sent = _with_run(run, store, lambda place, info: sending.post_cancel(runs_of(place), info.id, after_step))
+    return _report(*_with_run(run, store, lambda place, info: sending.post_cancel(runs_of(place), info.id, after_step)))
+
+
+def inject(
+    run: options.Run,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the model, in quotes.")],
+    redirect: Annotated[
+        bool, typer.Option("--redirect", help="Abandon the current plan: its tool calls are cancelled.")
+    ] = False,
+    store: options.Store = None,
+) -> int:
+    """Give a run that any process drives another message, before its next model call.
+
+    Exit code: 1 if the run has ended already, else 0.
+
+    \b
+    Examples:
+      ziggurat inject report-7 "Mention the weather."
+      ziggurat inject report-7 --redirect "Write about Paris instead."
+    """
+    verb: Verb = "redirect" if redirect else "inject"
+    return _report(
+        *_with_run(run, store, lambda place, info: sending.post_messages(runs_of(place), info.id, verb, text))
+    )
+
+
+def _report(run_id: str, sent: bool) -> int:
     if not sent:
         terminal.note(f"the run {visible_line(run_id)} has ended")
         return outcome.STOPPED

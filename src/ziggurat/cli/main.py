@@ -23,7 +23,7 @@ FILES = {
     "records": ("runs", "pending", "accept-loss", "vacuum"),
     "show": ("show",),
     "resume": ("resume", "approve", "replay", "fork"),
-    "control": ("send", "attach", "cancel"),
+    "control": ("send", "attach", "cancel", "inject"),
     "export": ("export",),
     "doctor": ("doctor",),
     "models": ("models",),

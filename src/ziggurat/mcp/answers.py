@@ -20,6 +20,7 @@ from ziggurat.wires.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcErro
 
 _LONGEST = 4_000  # characters of what a server says to a person
 _MOST_TOKENS = 8_192
+_DONE = {"type": "boolean"}
 
 
 class Elicitation(Struct, frozen=True, rename="camel"):
@@ -28,12 +29,14 @@ class Elicitation(Struct, frozen=True, rename="camel"):
     Attributes:
         server: The server's name, as it is known here.
         message: The text.
-        schema: The JSON Schema of the answer, an object.
+        schema: The JSON Schema of the answer, an object; None if the person is to open an address.
+        url: The address to open, which nobody has checked.
     """
 
     server: str
     message: str
-    schema: dict[str, Any]
+    schema: dict[str, Any] | None = None
+    url: str | None = None
 
 
 Elicit = Callable[[Elicitation], Awaitable[dict[str, Any] | None]]
@@ -42,7 +45,9 @@ Elicit = Callable[[Elicitation], Awaitable[dict[str, Any] | None]]
 
 class _Asked(Struct, frozen=True, rename="camel"):
     message: str
+    mode: str = "form"
     requested_schema: dict[str, Any] | None = None
+    url: str = ""
 
 
 class _Sampling(Struct, frozen=True, rename="camel"):
@@ -75,7 +80,12 @@ class Answers(Struct, frozen=True, eq=False):
 
     async def _elicit(self, asked: _Asked) -> dict[str, Any]:
         message = visible(asked.message[:_LONGEST])
-        elicitation = Elicitation(self.server, message, _checked(asked.requested_schema))
+        if asked.mode == "url":
+            if not asked.url.startswith(("https://", "http://")):
+                raise JsonRpcError("an address begins with https://", INVALID_PARAMS)
+            elicitation = Elicitation(self.server, message, url=asked.url)
+        else:
+            elicitation = Elicitation(self.server, message, _checked(asked.requested_schema))
         try:
             content = await (_ask_in_run(elicitation) if self.elicit is None else self.elicit(elicitation))
         except Denied as denied:  # the protocol has no place for the reason
@@ -85,6 +95,8 @@ class Answers(Struct, frozen=True, eq=False):
             return {"action": "cancel"}
         if content is None:
             return {"action": "decline"}
+        if elicitation.schema is None:
+            return {"action": "accept"}
         content = _defaults(elicitation.schema) | content
         problems = SchemaValidator(elicitation.schema).problems(content)
         if problems:
@@ -115,6 +127,9 @@ async def _ask_in_run(asked: Elicitation) -> dict[str, Any] | None:
     if ambient is None or JOURNAL not in ambient.scope:
         raise ConfigurationError("a question of a server is asked in a run, or with mcp(elicit=...)")
     text = f"The MCP server {asked.server} asks: {asked.message}"
+    if asked.schema is None:
+        opened = await ask_for_json(f"{text}\nOpen {visible(asked.url or '')} and answer true when done.", _DONE)
+        return {} if opened is True else None
     answer = await ask_for_json(text, asked.schema)
     return answer if isinstance(answer, dict) else None
 

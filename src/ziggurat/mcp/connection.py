@@ -151,7 +151,7 @@ class Connection:
 
     async def _greet(self) -> wire.ServerInfo:
         settings, transport = self._settings, self.transport
-        capabilities: dict[str, Any] = {"elicitation": {"form": {}}}
+        capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
         if settings.model is not None:
             capabilities["sampling"] = {}
         if settings.roots:

@@ -48,6 +48,7 @@ def mcp(
     elicit: Elicit | None = None,
     roots: Sequence[str] = (),
     search: bool | None = None,
+    required: bool = True,
     revision: Revision | None = None,
 ) -> McpClient:
     """Use the tools of a server of the Model Context Protocol, in either of its eras::
@@ -82,6 +83,7 @@ def mcp(
         roots: Folders that the server is told it may work in.
         search: Whether a model finds the tools with `search_tools` instead of being shown all; by default if there are
             more than 40.
+        required: Whether a run fails when the server cannot be reached at its beginning; if not, it has no tools then.
         revision: The revision of the protocol; by default what the server has, the newest first.
 
     Raises:
@@ -116,6 +118,7 @@ def mcp(
             elicit=elicit,
             roots=tuple(roots),
             search=search,
+            required=required,
         )
     )
 

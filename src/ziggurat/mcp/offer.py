@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.core.errors import ConfigurationError, MissingExtra, Timeout, ToolError
 from ziggurat.core.log import logger
 from ziggurat.core.service import Effect
 from ziggurat.core.similar import check_patterns
@@ -77,7 +77,13 @@ async def offer(servers: Sequence[McpClient], taken: Collection[str], ctx: Conte
 
 
 async def _listing(server: McpClient, ctx: Context) -> _Listing:
-    return _Listing(server.name, tuple(replace(tool, output_schema=None) for tool in await server.tools(ctx)))
+    try:
+        return _Listing(server.name, tuple(replace(tool, output_schema=None) for tool in await server.tools(ctx)))
+    except (ToolError, Timeout) as error:
+        if server.settings.required:
+            raise
+        logger.warning("a run has no tools of the MCP server %s: %s", server.name, error)
+        return _Listing(server.name, ())
 
 
 def _check_settings(

@@ -33,6 +33,7 @@ class Settings(Struct, frozen=True, eq=False, kw_only=True):
     elicit: Elicit | None = None
     roots: tuple[str, ...] = ()
     search: bool | None = None
+    required: bool = True
 
     @property
     def strongest_effect(self) -> Effect:

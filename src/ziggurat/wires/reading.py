@@ -32,7 +32,7 @@ _FILE_FIELDS = ("file_url", "file_id", "filename")
 _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
-def read_request(data: bytes, wire: Wire) -> tuple[Json, ModelRequest]:
+def read_request(data: bytes, wire: Wire, *, counting: bool = False) -> tuple[Json, ModelRequest]:
     """Parse the body of a request, and return its JSON and what it asks of a model; unknown fields are ignored."""
     try:
         body = msgspec.json.decode(data)
@@ -40,7 +40,7 @@ def read_request(data: bytes, wire: Wire) -> tuple[Json, ModelRequest]:
         raise ValueError(f"We could not parse the JSON body of your request: {error}") from error
     if not isinstance(body, dict):
         raise ValueError("The body must be a JSON object")
-    _check(body, wire)
+    _check(body, wire, counting=counting)
     readers = {"chat": _chat, "responses": _joined_responses, "messages": _anthropic}
     instructions: list[str] = []
     messages: list[Message] = []
@@ -73,13 +73,13 @@ def read_approvals(body: Json) -> tuple[ApprovalResponse, ...]:
     return tuple(approvals)
 
 
-def _check(body: Json, wire: Wire) -> None:
+def _check(body: Json, wire: Wire, *, counting: bool) -> None:
     if not isinstance(body.get("model"), str):
         raise ValueError("you must provide a model parameter")
     needed = body.get(_NEEDS[wire])
     if not isinstance(needed, list) and not (wire == "responses" and isinstance(needed, str)):
         raise ValueError(f"Missing required parameter: '{_NEEDS[wire]}'.")
-    if wire == "messages" and not isinstance(body.get("max_tokens"), int):
+    if wire == "messages" and not counting and not isinstance(body.get("max_tokens"), int):
         raise ValueError("max_tokens: Field required")
     if not isinstance(body.get("tools"), list | None):
         raise ValueError("tools: expected a list")

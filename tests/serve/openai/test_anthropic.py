@@ -276,8 +276,16 @@ async def test_who_must_decide_gets_the_address_of_the_page() -> None:
         assert (row["status"], message.stop_reason) == ("Suspended", "end_turn")
 
 
-async def test_models_are_listed() -> None:
+async def test_tokens_are_counted_and_models_listed() -> None:
     async with client_of(clerk("x")) as client:
+        few, many = [
+            await client.messages.count_tokens(
+                model="clerk", messages=[{"role": "user", "content": "word " * count}], tools=[WEATHER]
+            )
+            for count in (10, 1000)
+        ]
+        assert 0 < few.input_tokens < many.input_tokens
+        assert many.input_tokens > 1000
         assert [model.id async for model in client.models.list()] == ["clerk"]
         assert (await client.models.retrieve("clerk")).id == "clerk"
         with pytest.raises(anthropic.NotFoundError):

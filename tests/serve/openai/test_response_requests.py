@@ -170,6 +170,12 @@ async def test_what_is_not_found_is_named() -> None:
             assert raised.value.code == code
 
 
+async def test_tokens_are_estimated() -> None:
+    async with talking(clerk("x")) as (talk, _):
+        counted = await talk.client.responses.input_tokens.count(model="clerk", input="x" * 400)
+        assert (100 <= counted.input_tokens < 110, counted.object) == (True, "response.input_tokens")
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_the_usage_is_that_of_all_agents(streamed: bool) -> None:
     inner = ScriptedModel(tool_call("look"), "Seen.", usage=Usage(input=5, output=2, cache_write=1, requests=1))

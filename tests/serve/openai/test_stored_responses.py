@@ -1,4 +1,4 @@
-"""The official client of OpenAI reads and cancels responses that were given before."""
+"""The official client of OpenAI reads, cancels and deletes responses that were given before."""
 
 import asyncio
 from typing import Any, cast
@@ -55,7 +55,7 @@ async def test_what_waits_for_a_person_is_read_with_the_address_of_the_page() ->
         assert f"{server.address}/#/runs/{given.run_id}" in read.output_text
 
 
-async def test_a_response_in_progress_is_cancelled() -> None:
+async def test_a_response_in_progress_is_cancelled_and_then_deleted() -> None:
     began, never = asyncio.Event(), asyncio.Event()
 
     def begin(_: Any) -> list[Any]:
@@ -69,10 +69,17 @@ async def test_a_response_in_progress_is_cancelled() -> None:
         [row] = (await server.get("/runs"))["runs"]
         name = f"resp_{row['run_id']}"
         assert (await responses.retrieve(name)).status == "in_progress"
+        with pytest.raises(openai.ConflictError, match="in progress"):
+            await responses.delete(name)
         assert (await responses.cancel(name)).status == "cancelled"
         with pytest.raises(openai.ConflictError):
             await asking
         assert (await responses.retrieve(name)).status == "cancelled"
+        await responses.delete(name)
+        for act in (responses.retrieve, responses.cancel, responses.delete):
+            with pytest.raises(openai.NotFoundError):
+                await act(name)
+        assert (await server.get("/runs"))["runs"] == []
 
 
 async def test_a_response_that_failed_says_why() -> None:
@@ -96,7 +103,7 @@ async def test_an_answer_is_cancelled_no_more() -> None:
 async def test_other_ids_are_refused_in_the_shape_of_openai() -> None:
     async with talking(clerk("Hello."), wire="responses") as (talk, _):
         for name in ("resp_nobody", "nobody", "resp_a%2Fb", "resp_%00", "resp_" + "a" * 200):
-            for method, end in (("get", ""), ("post", "/cancel")):
+            for method, end in (("get", ""), ("delete", ""), ("post", "/cancel")):
                 with pytest.raises((openai.NotFoundError, openai.BadRequestError)):
                     await getattr(talk.client, method)(f"/responses/{name}{end}", cast_to=object)
 

@@ -11,6 +11,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.openai.replies import LiveResponses, Reply, ResponseStream, error_reply
@@ -49,6 +50,17 @@ class _ProviderRoutes:
             return Response(encode(_model(self._agents.agent(request.path_params["name"]).name)), 200)
         except ZigguratError as error:
             return error_reply("chat", error)
+
+    async def count_tokens(self, request: Request, wire: Wire) -> Response:
+        """Estimate the tokens of a request: a quarter of its characters."""
+        try:
+            _, content = read_request(await request.body(), wire, counting=True)
+        except ValueError as error:
+            return error_reply(wire, error)
+        tools = sum(estimate_tokens(encode(spec).decode()) for spec in content.tools)
+        tokens = content.messages.size() // 4 + estimate_tokens(content.instructions or "") + tools
+        kind = {"object": "response.input_tokens"} if wire == "responses" else {}
+        return Response(encode(kind | {"input_tokens": max(1, tokens)}), 200)
 
     async def answer(self, request: Request, wire: Wire) -> Reply | ResponseStream | Response:
         try:
@@ -112,9 +124,12 @@ def provider_routes(agents: ServedAgents) -> list[Route]:
     return [
         route("GET", "/v1/models", own.list_models),
         route("GET", "/v1/models/{name}", own.read_model),
+        route("POST", "/v1/messages/count_tokens", partial(own.count_tokens, wire="messages")),
         route("POST", "/v1/messages", partial(own.answer, wire="messages")),
         route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         route("POST", "/v1/responses", partial(own.answer, wire="responses")),
+        route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
         route("GET", "/v1/responses/{id}", stored),
+        route("DELETE", "/v1/responses/{id}", stored),
         route("POST", "/v1/responses/{id}/cancel", stored),
     ]

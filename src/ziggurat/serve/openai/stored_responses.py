@@ -55,6 +55,12 @@ class RecordedResponse(Struct, frozen=True):
             return self.writer().without_answer("cancelled")
         return await self.body(page)
 
+    async def delete(self) -> Json:
+        if self.info.status == "running":
+            raise NotAnswered(409, f"the run {self.id.run_id} is in progress; cancel it first")
+        await self.agent.delete(self.id.run_id)
+        return {"id": str(self.id), "object": "response", "deleted": True}
+
     async def _was_interrupted(self) -> bool:
         """Return whether nobody cancelled the run, but its process ended."""
         last = (await runs_of(self.agent.store).read(self.id.run_id)).last_end
@@ -72,6 +78,8 @@ async def answer_stored(request: Request, agents: ServedAgents, live: LiveRespon
     try:
         stored = await RecordedResponse.find(agents, ResponseId.read(request.path_params["id"]))
         match request.method:
+            case "DELETE":
+                body = await stored.delete()
             case "POST":
                 body = await stored.cancel(page_of(request))
             case _ if request.query_params.get("stream", "false").lower() == "true":
