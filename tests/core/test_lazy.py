@@ -47,6 +47,11 @@ def test_a_name_of_another_module_names_that_module(module: str, name: str, home
     assert told(module, name).endswith(f"from {home} import {name}")
 
 
+@pytest.mark.parametrize(("module", "name"), [("ziggurat.messages", "Role"), ("ziggurat.sandbox", "Session")])
+def test_what_is_internal_is_no_other_thing_of_this_name(module: str, name: str) -> None:
+    assert told(module, name).endswith("it is internal")
+
+
 def test_a_module_handed_on_whole_has_all_of_its_names() -> None:
     namespace: dict[str, object] = {}
     exec("from ziggurat.fake_provider import *", namespace)

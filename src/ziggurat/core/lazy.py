@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -44,21 +45,33 @@ class _Message:
         self._unknown, self._module, self._names = unknown, module, names
 
     def __str__(self) -> str:
-        from pkgutil import iter_modules
-
         from ziggurat.core.similar import similar
 
         text, unknown = f"module {self._module!r} has no attribute {self._unknown!r}", self._unknown
         if unknown.startswith("_"):
             return text
-        package = import_module("ziggurat")
-        modules = [f"ziggurat.{module.name}" for module in iter_modules(package.__path__)]
+        modules = _modules_in("ziggurat")
         if f"{self._module}.{unknown}" in modules:
             return f"{text}; write: import {self._module}.{unknown}"
+        own = list[object]()
+        for each in _modules_in(self._module):
+            with suppress(ImportError):  # of an extra, or another system
+                own += [value for name, value in vars(import_module(each)).items() if name == unknown]
         for each in ("ziggurat", *modules):
-            if not each.endswith("__") and unknown in getattr(import_module(each), "__all__", ()):
-                return f"{text}; write: from {each} import {unknown}"
+            if unknown in getattr(import_module(each), "__all__", ()):
+                found = getattr(import_module(each), unknown)
+                if not own or any(found is value for value in own):
+                    return f"{text}; write: from {each} import {unknown}"
+        if own:  # what other modules have under this name is something else
+            return f"{text}; it is internal"
         return text + "".join(f"; did you mean {meant!r}?" for meant in similar(unknown, self._names))
 
     def __repr__(self) -> str:
         return repr(str(self))
+
+
+def _modules_in(package: str) -> list[str]:
+    from pkgutil import iter_modules
+
+    path = getattr(import_module(package), "__path__", ())
+    return [f"{package}.{module.name}" for module in iter_modules(path) if module.name != "__main__"]
