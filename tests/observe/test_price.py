@@ -36,9 +36,7 @@ def test_without_a_price_for_cached_tokens_they_are_charged_in_full() -> None:
     assert price == cost(Usage(input=1000, output=0), "openai:gpt-4o", at=WHEN)
 
 
-@pytest.mark.parametrize(
-    "name", ["openai:gpt-4o", "openai-responses:gpt-4o", "gpt-4o", "openai@https://api.openai.com/v1:gpt-4o"]
-)
+@pytest.mark.parametrize("name", ["openai:gpt-4o", "openai-responses:gpt-4o", "gpt-4o"])
 def test_a_name_says_who_answers(name: str) -> None:
     usage = Usage(input=1000, output=100)
     assert cost(usage, name, at=WHEN) == cost(usage, "openai:gpt-4o", at=WHEN) is not None

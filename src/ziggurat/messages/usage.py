@@ -253,7 +253,7 @@ def _calculated(usage: Usage, model: str, at: datetime | None = None) -> Any:
     library = _library()
     if usage.input is None or usage.output is None:
         return None
-    name, who, address = _split_name(model)
+    name, provider = _split_name(model)
     tokens = library.Usage(
         input_tokens=usage.input,
         output_tokens=usage.output,
@@ -261,7 +261,7 @@ def _calculated(usage: Usage, model: str, at: datetime | None = None) -> Any:
         cache_write_tokens=usage.cache_write,
     )
     try:
-        price = library.calc_price(tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at)
+        price = library.calc_price(tokens, name, provider_id=provider, genai_request_timestamp=at)
     except (LookupError, ValueError):  # the model is not listed, or more tokens were cached than read
         return None
     prices = price.model_price
@@ -270,15 +270,12 @@ def _calculated(usage: Usage, model: str, at: datetime | None = None) -> Any:
     return price
 
 
-def _split_name(model: str) -> tuple[str, str | None, str | None]:
-    """Return the model's own name, its provider, and the address of it, as far as a name says them."""
+def _split_name(model: str) -> tuple[str, str | None]:
+    """Return the model's own name and its provider, as far as a name says it."""
     provider, colon, name = model.partition(":")
-    if colon and "@" in provider:
-        address, _, name = model.partition("@")[2].rpartition(":")
-        return name, None, address
     if colon and (provider.isidentifier() or provider == "openai-responses"):
-        return name, _KNOWN_AS.get(provider, provider), None
-    return model, None, None
+        return name, _KNOWN_AS.get(provider, provider)
+    return model, None
 
 
 def _library() -> Any:
