@@ -106,9 +106,6 @@ class LargeResults(Middleware):
         workspace: The workspace that the files are for.
         limit: The most characters of a result that stays as it is; about four are a token.
         shown: The characters that are shown of a longer one.
-
-    Raises:
-        ConfigurationError: a number is not valid.
     """
 
     passed_as = "middleware=[LargeResults(workspace)]"
@@ -185,9 +182,6 @@ def deep_agent(
         compaction: How its conversation is shortened; by default at 80 % of the model's window.
         output: The type of its answer, as for `Agent`.
         arguments: The others of `Agent`; `max_steps` is 1,000 by default.
-
-    Raises:
-        ConfigurationError: an argument is invalid.
     """
     workspace = workspace or Workspace()
     todos = Todos(workspace)

@@ -138,9 +138,6 @@ def recursive_agent(
         max_steps: How many programs may be written.
         output: The type of the answer, as for `Agent`.
         arguments: As for an `Agent`, such as `budget` for the cost of all together, `approvals`, and `store`.
-
-    Raises:
-        ConfigurationError: an argument cannot work, or the sandbox is not available.
     """
     variables = {"context": context} if isinstance(context, str) else dict(context)
     if not all(name.isidentifier() for name in variables):

@@ -90,9 +90,6 @@ class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
             name of the tool that must be. An agent refuses the name of a tool that it does not have.
         parallel_tool_calls: Whether one reply may call several tools.
         extra: Additional provider-specific fields, sent unchanged.
-
-    Raises:
-        ConfigurationError: a setting has a wrong type or is out of its range.
     """
 
     temperature: _Temperature | None = None

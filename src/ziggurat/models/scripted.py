@@ -24,9 +24,6 @@ class Pause(CheckedStruct, frozen=True):
 
     Attributes:
         seconds: How long, by the clock of the run; 0 waits for one turn of the event loop, so that other tasks can run.
-
-    Raises:
-        ConfigurationError: it is not a number of seconds.
     """
 
     seconds: NonNegativeSeconds = 0.0

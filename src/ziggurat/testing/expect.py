@@ -140,8 +140,5 @@ def fail_on(
         service: The wrapped service; its facts stay reachable.
         numbers: The calls that fail.
         error: Creates the error; a transient one by default.
-
-    Raises:
-        ConfigurationError: a number is not a whole number of at least 1, or `error` is not callable.
     """
     return FailingOn(service, frozenset(numbers), error)

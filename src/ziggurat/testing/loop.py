@@ -117,11 +117,7 @@ class HandClock:
 
     @checked
     async def advance(self, seconds: NonNegativeSeconds) -> None:
-        """Move the clock; timers that fall due run in order of time, and the event loop settles after each.
-
-        Raises:
-            ConfigurationError: `seconds` is negative or not finite.
-        """
+        """Move the clock; timers that fall due run in order of time, and the event loop settles after each."""
         target = self._elapsed + seconds
         await run_until_idle()
         while self._run_next(target):

@@ -34,9 +34,6 @@ class Rule(CheckedStruct, frozen=True):
             applies if it returns True. If it raises, or returns anything but True or False, a decision is asked for.
         reason: Shown to the person who decides; for ``"deny"``, to the model.
         stage: Whether it applies to tool calls or to model calls; the arguments of a model call are its request.
-
-    Raises:
-        ConfigurationError: one of these is not valid.
     """
 
     pattern: Annotated[NonEmptyText, Meta(description="such as 'delete_*'")]
@@ -66,9 +63,6 @@ class Approvals:
         timeout: Seconds after which a call is denied if the approver has not decided.
         expires: Seconds after which a call that suspended its run is denied, whichever rule or tool asked for the
             decision; with several `Approvals` in effect, the shortest is used.
-
-    Raises:
-        ConfigurationError: one of these is not valid.
     """
 
     @checked

@@ -61,9 +61,6 @@ class PermissionLog:
 
     Args:
         size: How many checks it holds; the oldest are dropped first.
-
-    Raises:
-        ConfigurationError: the size is not a positive number.
     """
 
     @checked

@@ -232,9 +232,6 @@ async def process_result(
         by: A function of the result, sync or async, such as one that asks an agent. What it returns is the new result,
             as what a tool returns is.
         above: Results of at most so many tokens pass unchanged.
-
-    Raises:
-        ConfigurationError: a setting has a wrong value.
     """
     result = await inner(call, ctx)
     if result.error is not None or (above and estimate_tokens(result.text) <= above):
@@ -258,9 +255,6 @@ def select_fields(*paths: NonEmptyText) -> Processor:
 
     Args:
         paths: Such as ``"total"`` or ``"hits.*.title"``.
-
-    Raises:
-        ConfigurationError: a path is no text, or empty.
     """
     return partial(_select, {path: path.split(".") for path in paths})
 

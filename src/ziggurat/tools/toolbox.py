@@ -33,9 +33,6 @@ def quorum_join(count: PositiveInt) -> Quorum:
     """Wait for `count` calls of a reply to succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum_join(2))``.
 
     Cancelled calls get a recorded result that says so. If fewer calls succeed, or fewer were made, all finish.
-
-    Raises:
-        ConfigurationError: `count` is not a whole number of at least 1.
     """
     return Quorum(count)
 

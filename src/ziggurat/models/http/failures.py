@@ -201,16 +201,8 @@ def _name(value: dict[str, Any], field: str) -> str:
 
 
 def _words(value: object) -> str:
-    """Return any value as text: strings unchanged, validation problems as ``where: what``."""
     if isinstance(value, str):
         return _plain(value)
-    if isinstance(value, list):
-        return "; ".join(words for each in value[:5] if (words := _words(each)))
-    if isinstance(value, dict):
-        texts = [value[name] for name in ("msg", "message", "detail") if isinstance(value.get(name), str)]
-        where = ".".join(map(str, value["loc"])) if isinstance(value.get("loc"), list) else ""
-        if texts:
-            return f"{where}: {texts[0]}" if where else str(texts[0])
     return "" if value is None else msgspec.json.encode(value).decode()[:_LONGEST]
 
 

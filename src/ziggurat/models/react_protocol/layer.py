@@ -135,8 +135,5 @@ def react(*, max_observation: PositiveInt = 4000) -> Callable[[Model], Model]:
 
     Args:
         max_observation: How many characters of a tool's result the model gets.
-
-    Raises:
-        ConfigurationError: a setting is invalid.
     """
     return partial(React, max_observation)
