@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ziggurat.testing.server.loopback import ReceivedRequest, Wait
+from msgspec.structs import replace
+
+from ziggurat.testing.server.loopback import HttpResponse, Piece, ReceivedRequest, Wait
 from ziggurat.testing.server.quirk import Quirk
 from ziggurat.wires.types import Json, ResponseChunk
 
@@ -46,3 +48,14 @@ def each_object(change: Callable[[Json, ResponseChunk, ReceivedRequest], None]) 
         return frames
 
     return Quirk(frames=frames)
+
+
+def on_lines(change: Callable[[list[Piece], ReceivedRequest], list[Piece]], breaks: bool = False) -> Quirk:
+    """Return a quirk that changes the bytes of the events of a stream; list it before those that split them."""
+
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
+        if ("content-type", "text/event-stream; charset=utf-8") not in answer.headers:
+            return answer
+        return replace(answer, pieces=tuple(change(list(answer.pieces), seen)))
+
+    return Quirk(answer=answer, breaks=breaks)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.provider.catalogue import quirk_maker
+from tests.provider.frames import on_lines
 from ziggurat.testing.server.loopback import HttpResponse, Piece, ReceivedRequest, Wait
 from ziggurat.testing.server.quirk import Quirk
 
@@ -17,7 +18,7 @@ _EVENT = re.compile(rb"^event: .*\n", re.MULTILINE)
 
 def _each(change: Callable[[bytes], bytes]) -> Quirk:
     """Return a quirk that changes the bytes of every event."""
-    return Quirk(lines=lambda lines, _: [line if isinstance(line, Wait) else change(line) for line in lines])
+    return on_lines(lambda lines, _: [line if isinstance(line, Wait) else change(line) for line in lines])
 
 
 @quirk_maker("stream")
@@ -62,7 +63,7 @@ def mixed_line_ends(seed: int = 0) -> Quirk:
             mixed.append(bytes(event))
         return mixed
 
-    return Quirk(lines=lines)
+    return on_lines(lines)
 
 
 @quirk_maker("stream")
@@ -116,7 +117,7 @@ def no_final_blank() -> Quirk:
         last = lines[-1]
         return [*lines[:-1], last if isinstance(last, Wait) else last.removesuffix(b"\n\n")]
 
-    return Quirk(lines=lines)
+    return on_lines(lines)
 
 
 @quirk_maker("stream")
@@ -164,4 +165,4 @@ def torn_event(at: int = 2) -> Quirk:
             torn.append(line)
         return torn
 
-    return Quirk(lines=lines, breaks=True)
+    return on_lines(lines, breaks=True)

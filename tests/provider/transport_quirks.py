@@ -6,6 +6,7 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.provider.catalogue import quirk_maker
+from tests.provider.frames import on_lines
 from ziggurat import fake_provider
 from ziggurat.testing.server.loopback import HttpResponse, Piece, ReceivedRequest, Wait, head_of
 from ziggurat.testing.server.quirk import Quirk, split_at
@@ -40,7 +41,7 @@ def pace(seconds: float) -> Quirk:
     def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
         return [piece for line in lines for piece in (Wait(seconds), line)]
 
-    return Quirk(lines=lines)
+    return on_lines(lines)
 
 
 @quirk_maker("slow")

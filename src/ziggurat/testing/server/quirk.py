@@ -20,7 +20,6 @@ class Quirk(Struct, frozen=True):
         instead: Answers in place of the script, which is not called.
         reply: Changes the reply.
         frames: Changes the events of a stream, or the one body of a plain reply, before they are encoded.
-        lines: Changes the bytes of the events of a stream.
         answer: Changes status, headers, the bytes of the body and how they are sent.
         plain: Whether a plain reply is sent where a stream was requested.
         breaks: Whether it may lose a reply: a repeated request then gets the same reply again.
@@ -31,7 +30,6 @@ class Quirk(Struct, frozen=True):
     instead: Callable[[ReceivedRequest], HttpResponse] | None = None
     reply: Callable[[ReplyContent, ReceivedRequest], ReplyContent] | None = None
     frames: Callable[[list[ResponseChunk | Wait], ReceivedRequest], list[ResponseChunk | Wait]] | None = None
-    lines: Callable[[list[Piece], ReceivedRequest], list[Piece]] | None = None
     answer: Callable[[HttpResponse, ReceivedRequest], HttpResponse] | None = None
     plain: bool = False
     breaks: bool = False
@@ -152,12 +150,9 @@ def written(reply: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk])
     for quirk in quirks:
         if quirk.frames is not None:
             frames = quirk.frames(frames, seen)
-    lines: list[Piece] = [each if isinstance(each, Wait) else _line(each, stream) for each in frames]
-    for quirk in quirks if stream else ():
-        if quirk.lines is not None:
-            lines = quirk.lines(lines, seen)
+    pieces = tuple(each if isinstance(each, Wait) else _line(each, stream) for each in frames)
     kind = "text/event-stream; charset=utf-8" if stream else "application/json"
-    answer = HttpResponse(200, (("content-type", kind),), tuple(lines), "chunked" if stream else "length")
+    answer = HttpResponse(200, (("content-type", kind),), pieces, "chunked" if stream else "length")
     if isinstance(reply.error, ConnectionError):
         answer = replace(answer, ending="reset")
     return changed(answer, quirks, seen)
