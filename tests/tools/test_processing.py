@@ -1,19 +1,14 @@
 """Results that are changed before a model gets them."""
 
-import json
 from typing import Any
 
-import pytest
-from hypothesis import given, strategies as st
-
-from ziggurat import Agent, AgentRun, ConfigurationError, Context, Image, ToolResult, stack, tool
+from ziggurat import Agent, AgentRun, Context, Image, ToolResult, stack, tool
 from ziggurat.agents import Environment
-from ziggurat.core import root
 from ziggurat.layers import CacheStore, cache
 from ziggurat.messages import tool_call
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, ScriptedModel
-from ziggurat.tools import process_result, select_fields
+from ziggurat.tools import process_result
 
 HITS = {"total": 2, "hits": [{"title": "a", "n": 1}, {"title": "b"}, {"n": None}], "a.b": 1}
 
@@ -27,49 +22,6 @@ async def run_of(tool_given: Any, *names: str, **arguments: Any) -> AgentRun:
 def search() -> Any:
     """Search."""
     return HITS
-
-
-@pytest.mark.parametrize(
-    ("paths", "selected"),
-    [
-        (["total"], {"total": 2}),
-        (["hits.*.title", "total"], {"hits.*.title": ["a", "b"], "total": 2}),
-        (["hits.1.title", "hits.7.title", "hits.x", "hits.-1"], {"hits.1.title": "b"}),
-        (["hits.*.n"], {"hits.*.n": [1, None]}),
-        (["*"], {"*": list(HITS.values())}),
-        (["total.more", "a.b", "none"], {}),
-        (["hits.*"], {"hits.*": HITS["hits"]}),
-    ],
-)
-async def test_fields_are_selected_by_path(paths: list[str], selected: object) -> None:
-    run = await run_of(stack(search, process_result(by=select_fields(*paths))))
-    assert json.loads(run.observations[0]) == selected
-
-
-def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab0"), inner, max_size=3)
-
-
-VALUES = st.recursive(st.none() | st.integers(0, 9) | st.text(max_size=3), nested)
-
-
-def children(value: Any) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    return {str(number): each for number, each in enumerate(value)} if isinstance(value, list) else {}
-
-
-@given(VALUES, st.lists(st.sampled_from("ab01*"), min_size=1, max_size=4))
-def test_a_path_selects_as_its_keys_one_after_the_other(value: Any, keys: list[str]) -> None:
-    path = ".".join(keys)
-    selected = select_fields(path)(ToolResult("", "t", json.dumps(value)), root())
-    found = [value]
-    for key in keys:
-        found = [child for each in found for name, child in children(each).items() if key in ("*", name)]
-    if isinstance(value, (dict, list)):
-        assert selected == ({path: found if "*" in keys else found[0]} if found else {})
-    else:
-        assert isinstance(selected, ToolResult)
 
 
 async def test_a_function_sync_or_async_changes_a_result_and_its_source_stays() -> None:
@@ -102,9 +54,6 @@ async def test_errors_and_short_results_and_other_parts_pass_unchanged() -> None
     picture = tool(name="search", description="Search.")(lambda: Image(data=b"x", media_type="image/png"))
     run = await run_of(stack(picture, process_result(by=note)))
     assert isinstance(run.messages[2].tool_results[0].content[0], Image)
-    text = tool(name="search", description="Search.")(lambda: "text")
-    plain = await run_of(stack(text, process_result(by=select_fields("a"))))
-    assert plain.observations == ("text",)
 
 
 async def test_a_processor_that_fails_fails_the_call() -> None:
@@ -156,9 +105,3 @@ async def test_a_cache_around_or_inside_reuses_one_or_the_other() -> None:
 async def run_of_at(given_tool: Any, clock: HandClock) -> AgentRun:
     agent = Agent(ScriptedModel(tool_call("search"), "so"), tools=[given_tool])
     return await agent.run("go", environment=Environment(clock=clock))
-
-
-@pytest.mark.parametrize("paths", [[""], ["a", 3]])
-def test_a_path_is_a_text(paths: list[Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        select_fields(*paths)

@@ -256,7 +256,7 @@ NAMES: dict[str, dict[str, str]] = {
         "tools.entry": "Tool",
         "tools.function": "FunctionTool raw_tool tool",
         "tools.permissions": "PermissionLog",
-        "tools.results": "process_result select_fields",
+        "tools.results": "process_result",
         "tools.toolbox": "Toolbox quorum_join",
         "tools.validator": "SchemaValidator",
     },

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ziggurat.tools.entry import Tool as Tool
     from ziggurat.tools.function import FunctionTool as FunctionTool, raw_tool as raw_tool, tool as tool
     from ziggurat.tools.permissions import PermissionLog as PermissionLog
-    from ziggurat.tools.results import process_result as process_result, select_fields as select_fields
+    from ziggurat.tools.results import process_result as process_result
     from ziggurat.tools.toolbox import Toolbox as Toolbox, quorum_join as quorum_join
     from ziggurat.tools.validator import SchemaValidator as SchemaValidator
 else:  # type checkers would accept any name of a module with __getattr__

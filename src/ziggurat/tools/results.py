@@ -3,8 +3,7 @@
 A layer, `process_result`, changes what a tool returned before a model gets it.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast, get_args
 
 import msgspec
@@ -16,7 +15,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError, ToolErrorKind
 from ziggurat.core.failures import as_fault
 from ziggurat.core.service import Service, layer
-from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
+from ziggurat.core.settings import NonNegativeInt
 from ziggurat.messages.message import Audio, File, Image, Text, ToolCall, ToolResult, mended
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import problem_in_part
@@ -221,7 +220,6 @@ async def process_result(
 ) -> ToolResult:
     """Change the result of a tool before the model gets it::
 
-        stack(search, process_result(by=select_fields("total", "hits.*.title")))
         stack(read_page, process_result(by=lambda result, ctx: result.text.lower()))
 
     Errors pass unchanged. If the function raises, the call fails, as if the tool had raised it. The changed result is
@@ -239,44 +237,3 @@ async def process_result(
     answer = by(result, ctx)
     value = await answer if isinstance(answer, Awaitable) else answer
     return replace(result_of(value, call), origin=result.origin)
-
-
-@checked
-def select_fields(*paths: NonEmptyText) -> Processor:
-    """Return a processor that keeps some fields of a JSON result, as an object with the values by path.
-
-    A path is made of keys and indices, separated by dots; ``*`` stands for all elements of a list or an object, and
-    gives a list. A path that leads nowhere is left out. A result that is no JSON object or list passes unchanged.
-
-    >>> from ziggurat.core import root
-    >>> result = ToolResult("id", "search", '{"total": 2, "hits": [{"title": "a", "page": 1}, {"title": "b"}]}')
-    >>> select_fields("total", "hits.*.title", "hits.0.page", "more")(result, root())
-    {'total': 2, 'hits.*.title': ['a', 'b'], 'hits.0.page': 1}
-
-    Args:
-        paths: Such as ``"total"`` or ``"hits.*.title"``.
-    """
-    return partial(_select, {path: path.split(".") for path in paths})
-
-
-def _select(paths: dict[str, list[str]], result: ToolResult, ctx: Context) -> object:
-    value = result.value()
-    if not isinstance(value, (dict, list)):
-        return result
-    found = {path: list(_values_at(value, keys)) for path, keys in paths.items()}
-    return {path: values if "*" in paths[path] else values[0] for path, values in found.items() if values}
-
-
-def _values_at(value: object, keys: Sequence[str]) -> Iterator[object]:
-    """Yield what a path leads to: one value at most, unless there is a star in it."""
-    if not keys:
-        yield value
-        return
-    key, rest = keys[0], keys[1:]
-    children: Sequence[object] = ()
-    if isinstance(value, dict):
-        children = list(value.values()) if key == "*" else [value[key]] if key in value else ()
-    elif isinstance(value, list):
-        children = value if key == "*" else value[int(key) :][:1] if key.isdecimal() else ()
-    for child in children:
-        yield from _values_at(child, rest)
