@@ -42,7 +42,7 @@ def test_people_are_found_as_they_were_declared() -> None:
     assert graph.shortest_path("alice", "carol") == ["alice", "carol"]
     assert [each.id for each in graph.search("engineer")] == ["alice"]
     nearby = graph.subgraph("alice", 1)
-    assert nearby.entity_count == 3
+    assert len(nearby) == 3
     assert nearby.relation_count == 3
     assert [each.id for each in graph.neighbors("alice")] == ["bob", "carol"]
     assert [each.id for each in graph.neighbors("carol", direction="in")] == ["alice", "bob"]

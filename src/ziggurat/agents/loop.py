@@ -68,9 +68,9 @@ class LoopRun:
 
             self.rewriters = rewriters(ctx)
         self.instructions: str | None = instructions
-        self.nudges: list[Advice] | None = None
+        self.nudges: list[Advice] = []
         self.found: frozenset[str] = frozenset()  # tools that the model has searched for
-        self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
+        self.retries: dict[str, int] = {}  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = None if self.tally.depth else scope.get(SESSION_WRITER)
         known = scope.get(KNOWN) if self.writer is None else self.writer.begun
@@ -106,21 +106,18 @@ class LoopRun:
         return response
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
-        log, count_retries = self.conversation.log, self.retries is not None
+        log = self.conversation.log
         for result in results:
             log.append(Message("tool", results if len(results) == 1 else (result,)))
-            count_retries = count_retries or result.error is not None
         self.results, self.complete = results, len(log)
         if self.loop.hidden:
             self.found |= found_in(results)
-        if count_retries:
-            for result in results:
-                self._count_retry(result)
+        for result in results:
+            self._count_retry(result)
 
     def _count_retry(self, result: ToolResult) -> None:
         if result.error not in (None, "retry"):
             return
-        self.retries = self.retries or {}
         count = 0 if result.error is None else self.retries.get(result.name, 0) + 1
         self.retries[result.name] = count
         spec = next((spec for spec in self.loop.specs if spec.name == result.name), None)
@@ -211,7 +208,7 @@ class LoopRun:
                 else:
                     self.add_results(await call_tools(settings.tools, calls, ctx, f"step-{self.steps}"))
                     stop = self._judge_step(response)
-                if ctx.emit is not SILENCE or self.nudges is not None:
+                if ctx.emit is not SILENCE or self.nudges:
                     await self._end_step(stop)
                 if stop is not None:
                     if answer is None:  # the response was not read: its text may be the answer
@@ -270,7 +267,7 @@ class LoopRun:
         return stop
 
     async def _end_step(self, stop: stops.Stop | None) -> None:
-        ctx, nudges, self.nudges = self.ctx, self.nudges or (), None
+        ctx, nudges, self.nudges = self.ctx, self.nudges, []
         texts: list[str] = []
         for nudge in nudges:
             texts += nudge.texts
@@ -301,7 +298,7 @@ class LoopRun:
         with noting_mistakes():
             verdict = judge(progress)
             if isinstance(verdict, Advice):
-                self.nudges = [*(self.nudges or ()), verdict]
+                self.nudges.append(verdict)
                 return None
             if verdict is not None and not isinstance(verdict, stops.Stop):
                 raise ConfigurationError(

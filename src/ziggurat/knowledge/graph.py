@@ -74,7 +74,7 @@ class KnowledgeGraph:
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"KnowledgeGraph({self.entity_count} entities, {self.relation_count} relations)"
+        return f"KnowledgeGraph({len(self)} entities, {self.relation_count} relations)"
 
     # -- read --------------------------------------------------------------------------------------------------------
 
@@ -87,11 +87,6 @@ class KnowledgeGraph:
     def relations(self) -> list[Relation]:
         """All relations, by source in declared order."""
         return [one for targets in self._out.values() for kinds in targets.values() for one in kinds.values()]
-
-    @property
-    def entity_count(self) -> int:
-        """The number of entities."""
-        return len(self._entities)
 
     @property
     def relation_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
@@ -29,6 +29,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 AnyNode = str | Callable[..., Any] | Runnable[Any]
 """A node in an edge: its name, or what was added as the node."""
+
+
+class _NodeArguments(TypedDict, total=False):
+    name: str | None
+    writes: str | Sequence[str] | None
+    join: Join
+    rounds: PositiveInt
 
 
 class Graph(Generic[S]):
@@ -66,30 +73,16 @@ class Graph(Generic[S]):
         self._routes: dict[str, GraphRoute] = {}
 
     @overload
-    def node(
-        self,
-        node: None = None,
-        /,
-        *,
-        name: str | None = None,
-        writes: str | Sequence[str] | None = None,
-        join: Join = "all",
-        rounds: PositiveInt = 100,
-        takes: None = None,
-        gives: None = None,
-    ) -> Callable[[F], F]: ...
+    def node(self, node: None = None, /, **arguments: Unpack[_NodeArguments]) -> Callable[[F], F]: ...
     @overload
     def node(
         self,
         node: F,
         /,
         *,
-        name: str | None = None,
-        writes: str | Sequence[str] | None = None,
-        join: Join = "all",
-        rounds: PositiveInt = 100,
         takes: Callable[[S], Any] | None = None,
         gives: Callable[[Any], Any] | None = None,
+        **arguments: Unpack[_NodeArguments],
     ) -> F: ...
     @checked
     def node(
@@ -97,12 +90,9 @@ class Graph(Generic[S]):
         node: Any = None,
         /,
         *,
-        name: str | None = None,
-        writes: str | Sequence[str] | None = None,
-        join: Join = "all",
-        rounds: PositiveInt = 100,
         takes: Callable[[Any], Any] | None = None,
         gives: Callable[[Any], Any] | None = None,
+        **arguments: Unpack[_NodeArguments],
     ) -> Any:
         """Add a node, also as a decorator: an async function of the state, or an agent, a flow or a graph.
 
@@ -115,16 +105,16 @@ class Graph(Generic[S]):
             name: Its name in edges and paths; by default that of the function.
             writes: The field whose new value, or addition, it returns as it is; or the names of the fields that it may
                 change. By default they are those of the type that it is annotated to return.
-            join: When it starts if several edges lead to it: with ``"all"``, when all of them were taken; with
-                ``"any"``, when the first was; with ``"settled"``, when each was taken, passed over or has failed,
+            join: When it starts if several edges lead to it: with ``"all"``, the default, when all of them were taken;
+                with ``"any"``, when the first was; with ``"settled"``, when each was taken, passed over or has failed,
                 unless all were passed over. It runs once in each case.
-            rounds: If a loop begins at it, the greatest number of rounds.
+            rounds: If a loop begins at it, the greatest number of rounds, by default 100.
             takes: For a Runnable, returns its prompt or input for a state; by default, it is the state.
             gives: For a Runnable, returns the changes for its output; by default, the output is the changes.
         """
 
         def add(node: Any) -> Any:
-            self._add(node, name, writes, join, rounds, takes, gives)
+            self._add(node, takes=takes, gives=gives, **arguments)
             return node
 
         return add if node is None else add(node)
@@ -136,11 +126,8 @@ class Graph(Generic[S]):
         items: str | Callable[[Any], Sequence[Any]],
         /,
         *,
-        name: str | None = None,
-        writes: str | Sequence[str] | None = None,
-        join: Join = "all",
-        rounds: PositiveInt = 100,
         limit: PositiveInt | None = None,
+        **arguments: Unpack[_NodeArguments],
     ) -> None:
         """Add a node that calls a function, or a Runnable, for several items at the same time.
 
@@ -150,15 +137,15 @@ class Graph(Generic[S]):
         Args:
             node: The function ``(item)`` or ``(ctx, item)``, which returns changes as that of a `node` does.
             items: The field of the state that holds the items, or a function that returns them for a state.
-            name, writes, join, rounds: As for `node`; the fields need reducers.
             limit: How many run at the same time; None for all.
+            arguments: `name`, `writes`, `join` and `rounds` as for `node`; the fields need reducers.
         """
-        self._add(node, name, writes, join, rounds, None, None, (items, limit))
+        self._add(node, items=(items, limit), **arguments)
 
-    def _add(self, node: Any, name: str | None, *settings: Any) -> None:
+    def _add(self, node: Any, name: str | None = None, **settings: Any) -> None:
         title = name or str(getattr(node, "name", None) or getattr(node, "__name__", ""))
         self._check_name(title)
-        self._nodes[title] = node_of(len(self._nodes), title, node, self._state_type, *settings)
+        self._nodes[title] = node_of(len(self._nodes), title, node, self._state_type, **settings)
         self._added[id(node)] = title
         self._objects.append(node)
 

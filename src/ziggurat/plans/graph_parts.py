@@ -206,11 +206,11 @@ def node_of(
     name: str,
     node: Any,
     state_type: StateType,
-    writes: str | Sequence[str] | None,
-    join: Join,
-    rounds: int,
-    takes: Callable[[Any], Any] | None,
-    gives: Callable[[Any], Any] | None,
+    writes: str | Sequence[str] | None = None,
+    join: Join = "all",
+    rounds: int = 100,
+    takes: Callable[[Any], Any] | None = None,
+    gives: Callable[[Any], Any] | None = None,
     items: tuple[str | Callable[[Any], Sequence[Any]], int | None] | None = None,  # of a map, with its limit
 ) -> GraphNode:
     if isinstance(node, Step):

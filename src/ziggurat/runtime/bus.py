@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from types import TracebackType
 
 from msgspec import Struct
 
@@ -241,14 +240,6 @@ class Subscription:
         self._has_left = True
         self._bus.leave(self)
         self.wake()
-
-    def __enter__(self) -> "Subscription":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.leave()
 
     def __repr__(self) -> str:
         return f"Subscription({self.name!r})"
