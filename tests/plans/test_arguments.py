@@ -7,7 +7,7 @@ import pytest
 
 from tests.plans.states import State, add
 from ziggurat import Agent, ConfigurationError
-from ziggurat.plans import Graph, Planner, Primitive, Task, htn_flow, plan_execute, workflow
+from ziggurat.plans import Compound, Graph, Planner, Task, htn_flow, plan_execute, workflow
 from ziggurat.testing import ScriptedModel
 
 AGENT = Agent(ScriptedModel(always="done"))
@@ -22,7 +22,7 @@ def build(**arguments: Any) -> object:
 MAKERS: dict[str, Callable[..., object]] = {
     "workflow": lambda **arguments: workflow(Task("a", prompt="x"), agent=AGENT, **arguments),
     "plan_execute": lambda **arguments: plan_execute(ScriptedModel("done"), **arguments),
-    "htn_flow": lambda **arguments: htn_flow(Planner([]), Primitive("look"), agent=AGENT, **arguments),
+    "htn_flow": lambda **arguments: htn_flow(Planner([]), Compound("look"), **arguments),
     "build": build,
 }
 WRONG: dict[str, object] = {

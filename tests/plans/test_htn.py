@@ -8,9 +8,9 @@ import pytest
 
 from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything, endless
 from tests.samples import LONG, amount, sample
-from ziggurat import Agent, ConfigurationError
+from ziggurat import ConfigurationError
 from ziggurat.errors import JournalMismatch, LimitExceeded
-from ziggurat.messages import stops, tool_call
+from ziggurat.messages import stops
 from ziggurat.plans import (
     Compound,
     DepthExceeded,
@@ -26,7 +26,6 @@ from ziggurat.plans import (
 )
 from ziggurat.plans.htn import HtnStep, HtnTask, Refusal
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import ScriptedModel
 
 PRIVATE = Method(
     "ResearchCompany",
@@ -124,12 +123,6 @@ async def test_the_plan_is_done_with_the_tools() -> None:
     assert (await plan.run({"company": "Acme"})).text == "summary of pages on Acme"
     with pytest.raises(ConfigurationError, match="no tool 'summarise'"):
         htn_flow(RESEARCH, Compound("ResearchCompany"), tools=tools[:3])
-
-
-async def test_an_agent_does_what_no_tool_does() -> None:
-    model = ScriptedModel(always=lambda request: request.messages[-1].text)
-    plan = htn_flow(Planner([]), Primitive("think hard", {"about": "{x} {{y}}"}), agent=Agent(model))
-    assert (await plan.run({"x": "it"})).text == 'think hard {"about":"it {y}"}'
 
 
 def test_a_bare_primitive_is_its_own_source() -> None:
@@ -282,15 +275,3 @@ def test_methods_with_as_many_preconditions_are_tried_in_the_order_they_are_list
     assert chosen({"train": True, "bus": True}, {"bus": True}) == ["by train", "by bus"]
     with pytest.raises(NoPreconditionSatisfied):
         chosen({"train": "True"})
-
-
-async def test_an_agent_with_tools_of_its_own_does_each_primitive_step() -> None:
-    def search(query: str) -> str:
-        """Search."""
-        return f"pages on {query}"
-
-    replies = [reply for number in range(3) for reply in (tool_call("search", query=str(number)), f"did {number}")]
-    flow = htn_flow(RESEARCH, Compound("ResearchCompany"), agent=Agent(ScriptedModel(*replies), tools=[search]))
-    run = await flow.run({"company": "Acme"})
-    assert list(run.output.outputs.values()) == ["did 0", "did 1", "did 2"]
-    assert run.tool_calls == 3

@@ -6,30 +6,17 @@ from itertools import takewhile
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.path import escaped, parent_of
+from ziggurat.core.path import escaped
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.withdrawn import flows_in
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.runs.runs import runs_of
 
-_BEGUN: Key[dict[str, int]] = Key("begun")
-"""How many messages the conversation of a team had when each call of it began, by its place."""
-
-
-def lengths_in(ctx: Context) -> dict[str, int] | None:
-    """Return the mapping in which a team notes how long its conversation was; None for one within another run."""
-    return None if parent_of(ctx.path) else ctx.scope.get(_BEGUN)
-
 
 class Checkpoint(Struct, frozen=True):
-    """The end of a step of a run, and the number of messages up to there; a fork at ``step + 1`` goes on from it.
-
-    Of a team or a flow it is the end of one of its calls, such as a turn of a member or a round.
-    """
+    """The end of a step of a run, and the number of messages up to there; a fork at ``step + 1`` goes on from it."""
 
     run_id: str
     step: int
@@ -79,30 +66,10 @@ class Checkpoints:
         journal = await runs_of(self._agent.store).read(run_id)
         path = escaped(self._agent.name)
         if path in flows_in(journal.entries):
-            return await self._calls(run_id, journal, path)
+            raise ConfigurationError(f"checkpoints are the steps of an agent, and {path} is a team or a flow: see fork")
         prompt, steps = recorded_steps(journal.entries, path)
         messages, lengths = [*(prompt or ())], dict[int, int]()
         for step in takewhile(lambda step: step.complete, steps):
             messages += step.messages()
             lengths[step.number] = len(messages)
         return messages, lengths
-
-    async def _calls(self, run_id: str, journal: LocalJournal, path: str) -> tuple[Sequence[Message], dict[int, int]]:
-        """Do so for a program: a call is complete when the next one has begun after it, or the run has ended."""
-        begun: dict[str, int] = {}
-        run = await self._agent.replay(run_id, strict=False, deps={_BEGUN: begun})
-        spans: dict[str, tuple[int, int]] = {}  # of the entries of each call
-        for index, entry in enumerate(journal.entries):
-            if entry.path.startswith(path + "/"):
-                place = entry.path[len(path) + 1 :].partition("/")[0]
-                spans[place] = spans.get(place, (index, index))[0], index
-        lengths, length, last = dict[int, int](), run.start, 0
-        for number, (place, (first, end)) in enumerate(spans.items()):
-            length = begun.get(place, length)
-            if number and last < first:  # else it was made at the same time
-                lengths[number] = length
-            last = max(last, end)
-        record = journal.find(path)
-        if record is not None and record.result is not None:
-            lengths[len(spans)] = len(run.messages)
-        return run.messages, lengths

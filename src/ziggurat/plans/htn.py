@@ -8,8 +8,7 @@ import msgspec
 
 from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.codec import digest, encode
+from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ServiceError
 from ziggurat.core.failures import call_given
@@ -18,7 +17,6 @@ from ziggurat.core.tasks import closed
 from ziggurat.journal.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.nodes import PlanResult, Task
-from ziggurat.plans.variables import escaped
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -375,7 +373,6 @@ def htn_flow(
     goal: HtnTask,
     *,
     tools: Iterable[Tool] = (),
-    agent: Runnable[Any] | None = None,
     name: NonEmptyText = "htn",
     store: str | Store | None = None,
     **arguments: Unpack[FlowArguments],
@@ -388,21 +385,19 @@ def htn_flow(
         run = await research.run({"company": "Acme", "company_type": "public"})
 
     Arguments of primitive tasks refer to what holds in the world by ``{name}``, and to the last output of a tool by the
-    name of the tool, such as ``{search}``. A plan that is not found ends the run with the error of the planner. A
-    primitive task whose tool is not among `tools` is done by the `agent`, which gets the name and the arguments. The
+    name of the tool, such as ``{search}``. A plan that is not found ends the run with the error of the planner. The
     other arguments are those of all flows, see `flow`.
 
     Raises:
-        ConfigurationError: there is neither a tool nor an agent for a primitive task.
+        ConfigurationError: there is no tool for a primitive task.
     """
     named = {each: entry.service for each, entry in Toolbox(tools).entries.items()}
-    if agent is None:
-        _require_tools(planner, goal, named)
+    _require_tools(planner, goal, named)
 
     async def run(ctx: Context, world: dict[str, Any]) -> PlanResult:
         plan = call_given(planner.plan, ctx, goal, world)
         tasks = [_task_of(each, named) for each in plan.steps]
-        return await prepared(tasks, agent, alike=True).run(ctx, dict(world))
+        return await prepared(tasks, None, alike=True).run(ctx, dict(world))
 
     return plan_flow(
         run,
@@ -411,7 +406,7 @@ def htn_flow(
         name=name,
         store=store,
         tools=named.values(),
-        agents=[] if agent is None else [agent],
+        agents=[],
         arguments=arguments,
     )
 
@@ -421,13 +416,10 @@ def _require_tools(planner: Planner, goal: HtnTask, tools: Iterable[str]) -> Non
         if isinstance(task, Primitive) and task.tool not in tools:
             raise ConfigurationError(
                 f"htn_flow() has no tool {task.tool!r}, which a primitive task needs; there are: "
-                f"{', '.join(tools) or 'none'}. Pass it in tools=, or an agent= for such tasks"
+                f"{', '.join(tools) or 'none'}. Pass it in tools="
             )
 
 
 def _task_of(step: HtnStep, tools: dict[str, Any]) -> Task:
     name = re.sub(r"\W", "_", step.tool)
-    name = name if name.isidentifier() else f"_{name}"
-    if step.tool in tools:
-        return Task(name, tool=tools[step.tool], arguments=step.arguments)
-    return Task(name, prompt=f"{escaped(step.tool)} {encode(step.arguments).decode()}")
+    return Task(name if name.isidentifier() else f"_{name}", tool=tools[step.tool], arguments=step.arguments)

@@ -5,7 +5,6 @@ from functools import partial
 
 from msgspec import Struct
 
-from ziggurat.agents.checkpoints import lengths_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL, program_at
 from ziggurat.calls.enter import enter
@@ -49,7 +48,6 @@ class TeamConversation:
         self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
-        self._begun = lengths_in(ctx)
         ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
     async def turn_of(self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None) -> MemberTurn:
@@ -62,7 +60,6 @@ class TeamConversation:
 
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
         member = turn.member
-        self._note_begin(at)
         try:
             run = await enter(member, AgentRequest(turn.messages), self._views.context(member.name, at), ends=True)
         except BaseException as error:
@@ -122,7 +119,6 @@ class TeamConversation:
             name = turn.member.name
             return await enter(turn.member, AgentRequest(turn.messages), self._views.context(name, ambient.under(name)))
 
-        self._note_begin(at)
         with program_at(at):
             return await settled_until(until, *map(call, turns), limit=limit)
 
@@ -181,10 +177,6 @@ class TeamConversation:
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
             **({} if answer is None else {"_accepted": answer._accepted}),
         )
-
-    def _note_begin(self, at: Context) -> None:
-        if self._begun is not None:
-            self._begun.setdefault(at.path[len(self._ctx.path) + 1 :].partition("/")[0], len(self.messages))
 
     def _add(self, run: AgentRun, turn: MemberTurn) -> None:
         self.steps += run.steps
