@@ -81,7 +81,7 @@ def _map_writes(graph: Graph[State]) -> None:
 REFUSED: dict[str, tuple[Declare, str]] = {
     "empty": (drawn(""), "needs a node"),
     "unreachable": (drawn("a b c", "a > b"), "start to c"),
-    "missing": (drawn("research write", "research > wriet"), "did you mean 'write'"),
+    "missing": (drawn("research write", "research > wriet"), "wriet.*the nodes are research, write"),
     "two edges": (drawn("a b", "a > b", "a > b"), "two edges"),
     "endless": (drawn("a b", "a > b > a"), "a and b"),
     "two entries": (drawn("s a b", "s > a b", "b > a", a=(to_b_or_c, ["b", "end"])), "loop of a and b"),
@@ -153,8 +153,8 @@ def _two_routes(graph: Graph[State]) -> None:
 
 
 DECLARED: dict[str, tuple[Declare, str]] = {
-    "unknown field": (lambda graph: graph.node(topic, writes="tpoic"), "'tpoic'.*did you mean"),
-    "misspelled": (lambda graph: graph.node(misspelled), "did you mean 'notes'"),
+    "unknown field": (lambda graph: graph.node(topic, writes="tpoic"), "'tpoic'.*topic"),
+    "misspelled": (lambda graph: graph.node(misspelled), "it has .*notes"),
     "whole state": (lambda graph: graph.node(whole), "State"),
     "another state": (lambda graph: graph.node(of_another_state), "takes the state, as in"),
     "a step": (lambda graph: graph.node(recorded), "a step"),

@@ -219,7 +219,7 @@ async def test_a_function_picks_who_begins() -> None:
         (lambda: handoffs(), "at least 1"),
         (lambda: handoffs(agent("a", "A"), agent("a", "A")), "two members"),
         (lambda: handoffs(agent("a", "A"), policy=explicit_handoff("bb")), "unknown agent 'bb'"),
-        (lambda: handoffs(agent("alpha", "A"), first="alfa"), "did you mean 'alpha'"),
+        (lambda: handoffs(agent("alpha", "A"), first="alfa"), "there are: alpha"),
         (lambda: handoffs(agent("a/b", "A")), "no '/'"),
         (lambda: handoffs(wrong("a")), "handoffs"),
         (lambda: sequential_handoff("a", "b", "a"), "once"),

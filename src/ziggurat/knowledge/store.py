@@ -38,93 +38,13 @@ _entity = codec.decoder(Entity)
 _relation = codec.decoder(Relation)
 
 
-class _Row(Struct, frozen=True, array_like=True):
+class _Row(Struct, frozen=True):
     place: int
     source: str
     target: str
     kind: str
     changed: int
     value: Entity | Relation | None
-
-
-class _Rows:
-    """The rows of one graph; all methods must be called in the thread of the connection."""
-
-    def __init__(self, database: SqliteConnection, graph: str) -> None:
-        self._database = database
-        self._graph = graph
-
-    def since(self, changed: int) -> list[_Row]:
-        """Return the rows after the given change: first removals, then entities, then relations."""
-        rows = self._database.execute(
-            "SELECT place, source, target, kind, changed, value FROM knowledge WHERE graph = ? AND changed > ? "
-            "ORDER BY value IS NOT NULL, target != '', place",
-            (self._graph, changed),
-        )
-        return [
-            _Row(place, source, target, kind, number, _read(target, value))
-            for place, source, target, kind, number, value in rows.fetchall()
-        ]
-
-    def put(self, things: Sequence[Entity | Relation], *, together: bool) -> None:
-        self._check(things)
-        change = self._next()
-        keys = [_key(thing) for thing in things]
-        if together:
-            things = [self._merge(thing, key) for thing, key in zip(things, keys, strict=True)]
-        self._database.many(
-            "DELETE FROM knowledge WHERE graph = ? AND source = ? AND target = ? AND kind = ? AND value IS NULL",
-            [(self._graph, *key) for key in keys],
-        )
-        values = [msgspec.json.encode(thing).decode() for thing in things]
-        self._database.many(_PUT, [(self._graph, *key, change, value) for key, value in zip(keys, values, strict=True)])
-
-    def remove_entity(self, name: str) -> bool:
-        there = name in self._present([name])
-        return there and self._mark_removed(_OF, (self._graph, name, name)) > 0
-
-    def remove_relation(self, source: str, target: str, kind: str | None) -> int:
-        return self._mark_removed(_ONE, (self._graph, source, target, kind, kind))
-
-    def _mark_removed(self, condition: str, values: Sequence[object]) -> int:
-        return self._database.execute(
-            f"UPDATE knowledge SET value = NULL, changed = ? WHERE {condition} AND value IS NOT NULL",  # noqa: S608
-            (self._next(), *values),
-        ).rowcount
-
-    def _merge(self, thing: Entity | Relation, key: tuple[str, str, str]) -> Entity | Relation:
-        row = self._database.execute(
-            "SELECT value FROM knowledge WHERE graph = ? AND source = ? AND target = ? AND kind = ?",
-            (self._graph, *key),
-        ).fetchone()
-        old = None if row is None else _read(key[1], row[0])
-        if isinstance(thing, Entity):
-            return old.updated(thing) if isinstance(old, Entity) else thing
-        return old.updated(thing) if isinstance(old, Relation) else thing
-
-    def _next(self) -> int:
-        rows = self._database.execute("SELECT max(changed) FROM knowledge WHERE graph = ?", (self._graph,))
-        return int(rows.fetchone()[0] or 0) + 1
-
-    def _check(self, things: Sequence[Entity | Relation]) -> None:
-        declared = {thing.id for thing in things if isinstance(thing, Entity)}
-        ends = [end for thing in things if isinstance(thing, Relation) for end in (thing.source, thing.target)]
-        needed = [end for end in dict.fromkeys(ends) if end not in declared]
-        there = self._present(needed) if needed else set()
-        missing = [name for name in needed if name not in there]
-        if missing:
-            everybody = self._database.execute(
-                "SELECT source FROM knowledge WHERE graph = ? AND target = '' AND value IS NOT NULL", (self._graph,)
-            )
-            raise unknown(missing[0], [*declared, *(row[0] for row in everybody)])
-
-    def _present(self, names: Iterable[str]) -> set[str]:
-        rows = self._database.execute(
-            "SELECT source FROM knowledge WHERE graph = ? AND source IN (SELECT value FROM json_each(?)) "
-            "AND target = '' AND value IS NOT NULL",
-            (self._graph, msgspec.json.encode(list(names)).decode()),
-        )
-        return {row[0] for row in rows}
 
 
 def _key(thing: Entity | Relation) -> tuple[str, str, str]:
@@ -182,7 +102,6 @@ class GraphStore:
         self.name = name
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, lambda: None, _PAUSE, self._database.close)
-        self._rows = _Rows(self._database, name)
         self._made = False
         self._graph = KnowledgeGraph()
         self._seen = 0
@@ -193,27 +112,27 @@ class GraphStore:
 
     async def graph(self) -> KnowledgeGraph:
         """Return the graph as it is in the file; read it only. It is the same object each time."""
-        self._apply(await self._read(lambda: self._rows.since(self._seen)))
+        self._apply(await self._writer.submit(self._changes))
         return self._graph
 
     async def add(self, *things: Entity | Relation) -> None:
         """Add entities and relations, replacing those that exist: all of them or none."""
-        await self._write(lambda: self._rows.put(things, together=False))
+        await self._write(lambda: self._put(things, together=False))
 
     async def update(self, *things: Entity | Relation) -> None:
         """Add entities and relations, merging each with the existing one: all of them or none.
 
         See `Entity.updated` and `Relation.updated`. Updates of one entity by several processes are all kept.
         """
-        await self._write(lambda: self._rows.put(things, together=True))
+        await self._write(lambda: self._put(things, together=True))
 
     async def remove_entity(self, name: str, /) -> bool:
         """Remove an entity with all its relations; return whether it existed."""
-        return await self._write(lambda: self._rows.remove_entity(name))
+        return await self._write(lambda: self._mark_entity(name))
 
     async def remove_relation(self, source: str, target: str, kind: str | None = None) -> int:
         """Remove the relation of a kind from one entity to another, or all of them; return how many were removed."""
-        return await self._write(lambda: self._rows.remove_relation(source, target, kind))
+        return await self._write(lambda: self._mark_removed(_ONE, (self.name, source, target, kind, kind)))
 
     async def close(self) -> None:
         """Close the file; does nothing if it is closed already."""
@@ -223,13 +142,6 @@ class GraphStore:
 
     def _write(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._writer.submit(work, _WRITES)
-
-    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        def reading() -> T:
-            self._tables()
-            return self._database.reading(work)
-
-        return self._writer.submit(reading)
 
     def _apply(self, rows: Sequence[_Row]) -> None:
         """Apply changed rows to the graph; changes applied before are skipped."""
@@ -260,3 +172,76 @@ class GraphStore:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         write_batch(self._database, jobs, (CallerError,), before=self._tables)
+
+    def _changes(self) -> list[_Row]:
+        self._tables()
+        return self._database.reading(self._unseen)
+
+    def _unseen(self) -> list[_Row]:
+        """Return the rows that have changed: first removals, then entities, then relations."""
+        rows = self._database.execute(
+            "SELECT place, source, target, kind, changed, value FROM knowledge WHERE graph = ? AND changed > ? "
+            "ORDER BY value IS NOT NULL, target != '', place",
+            (self.name, self._seen),
+        )
+        return [
+            _Row(place, source, target, kind, number, _read(target, value))
+            for place, source, target, kind, number, value in rows.fetchall()
+        ]
+
+    def _put(self, things: Sequence[Entity | Relation], *, together: bool) -> None:
+        self._check(things)
+        change = self._next()
+        keys = [_key(thing) for thing in things]
+        if together:
+            things = [self._merge(thing, key) for thing, key in zip(things, keys, strict=True)]
+        self._database.many(
+            "DELETE FROM knowledge WHERE graph = ? AND source = ? AND target = ? AND kind = ? AND value IS NULL",
+            [(self.name, *key) for key in keys],
+        )
+        values = [msgspec.json.encode(thing).decode() for thing in things]
+        self._database.many(_PUT, [(self.name, *key, change, value) for key, value in zip(keys, values, strict=True)])
+
+    def _mark_entity(self, name: str) -> bool:
+        there = name in self._present([name])
+        return there and self._mark_removed(_OF, (self.name, name, name)) > 0
+
+    def _mark_removed(self, condition: str, values: Sequence[object]) -> int:
+        return self._database.execute(
+            f"UPDATE knowledge SET value = NULL, changed = ? WHERE {condition} AND value IS NOT NULL",  # noqa: S608
+            (self._next(), *values),
+        ).rowcount
+
+    def _merge(self, thing: Entity | Relation, key: tuple[str, str, str]) -> Entity | Relation:
+        row = self._database.execute(
+            "SELECT value FROM knowledge WHERE graph = ? AND source = ? AND target = ? AND kind = ?",
+            (self.name, *key),
+        ).fetchone()
+        old = None if row is None else _read(key[1], row[0])
+        if isinstance(thing, Entity):
+            return old.updated(thing) if isinstance(old, Entity) else thing
+        return old.updated(thing) if isinstance(old, Relation) else thing
+
+    def _next(self) -> int:
+        rows = self._database.execute("SELECT max(changed) FROM knowledge WHERE graph = ?", (self.name,))
+        return int(rows.fetchone()[0] or 0) + 1
+
+    def _check(self, things: Sequence[Entity | Relation]) -> None:
+        declared = {thing.id for thing in things if isinstance(thing, Entity)}
+        ends = [end for thing in things if isinstance(thing, Relation) for end in (thing.source, thing.target)]
+        needed = [end for end in dict.fromkeys(ends) if end not in declared]
+        there = self._present(needed) if needed else set()
+        missing = [name for name in needed if name not in there]
+        if missing:
+            everybody = self._database.execute(
+                "SELECT source FROM knowledge WHERE graph = ? AND target = '' AND value IS NOT NULL", (self.name,)
+            )
+            raise unknown(missing[0], [*declared, *(row[0] for row in everybody)])
+
+    def _present(self, names: Iterable[str]) -> set[str]:
+        rows = self._database.execute(
+            "SELECT source FROM knowledge WHERE graph = ? AND source IN (SELECT value FROM json_each(?)) "
+            "AND target = '' AND value IS NOT NULL",
+            (self.name, msgspec.json.encode(list(names)).decode()),
+        )
+        return {row[0] for row in rows}

@@ -8,7 +8,6 @@ from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.similar import similar
 from ziggurat.journal.store import Store
 from ziggurat.plans.graph_parts import (
     END,
@@ -238,8 +237,7 @@ class Graph(Generic[S]):
         sources, targets = (START, *self._nodes), (END, *self._nodes)
         for name, known, what in ((edge.source, sources, "from"), (edge.target, targets, "to")):
             if name not in known:
-                near = similar(name, known)
-                hint = f"did you mean {near[0]!r}?" if near else f"the nodes are {', '.join(self._nodes)}"
                 raise ConfigurationError(
-                    f"the edge from {edge.source} to {edge.target} leads {what} {name}, which is no node; {hint}"
+                    f"the edge from {edge.source} to {edge.target} leads {what} {name}, which is no node; "
+                    f"the nodes are {', '.join(self._nodes)}"
                 )

@@ -13,7 +13,6 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded, described, r
 from ziggurat.core.failures import call_given, ends_run, noting_mistakes
 from ziggurat.core.fan_out import FanOut
 from ziggurat.core.path import parent_of
-from ziggurat.core.similar import similar
 from ziggurat.journal.entries import Failure, error_of
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import refuse
@@ -297,12 +296,10 @@ class GraphRun:
             return (chosen,)
         names = tuple(chosen) if isinstance(chosen, (list, tuple)) else None
         if names is None or (route.single and len(names) != 1) or not set(names) <= set(route.targets):
-            near = similar(str(chosen), route.targets)
-            hint = f"; did you mean {near[0]!r}?" if near and chosen not in route.targets else ""
             several = "one of" if route.single else "a list of"
             raise ConfigurationError(
                 f"the route of {node.name} returned {chosen!r:.200}, and chooses {several} "
-                f"{', '.join(map(repr, route.targets))}{hint}"
+                f"{', '.join(map(repr, route.targets))}"
             )
         return names
 

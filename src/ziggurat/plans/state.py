@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from ziggurat.core import codec
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
-from ziggurat.core.similar import similar
 from ziggurat.core.tasks import is_awaited
 from ziggurat.tools.parameter import Parameter, read_back
 
@@ -277,9 +276,8 @@ class StateType:
         if name in self.fields:
             declared = ", ".join(map(repr, sorted(writes or ()))) or "nothing"
             return f"the node {node} returned the field {name!r}, but declares that it writes {declared}: add it there"
-        near = similar(str(name), self.fields)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.fields)}"
-        return f"the node {node} writes the field {name!r}, which {self.name} does not have; {hint}"
+        known = ", ".join(self.fields)
+        return f"the node {node} writes the field {name!r}, which {self.name} does not have; it has {known}"
 
     def advice(self, name: str) -> str:
         kind = self.fields[name].kind

@@ -8,7 +8,6 @@ from typing import Literal
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct
-from ziggurat.core.similar import similar
 
 Tone = Literal["formal", "casual", "technical", "creative", "concise"]
 
@@ -89,9 +88,7 @@ class Personas:
         """Return a persona; raise ConfigurationError if there is none of this name."""
         persona = self._personas.get(name)
         if persona is None:
-            near = similar(name, self._personas, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names)}"
-            raise ConfigurationError(f"there is no persona {name!r}; {hint}")
+            raise ConfigurationError(f"there is no persona {name!r}; there are {', '.join(self.names)}")
         return persona
 
     @property

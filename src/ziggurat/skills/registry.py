@@ -14,7 +14,6 @@ from ziggurat.core.event import warn_once
 from ziggurat.core.log import logger
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import Fraction, NonNegativeInt, checked
-from ziggurat.core.similar import similar
 from ziggurat.memory.words import query_words, stems
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest
@@ -207,9 +206,7 @@ class Skills:
         name, file = arguments["name"], arguments.get("file", MAIN)
         skill = self._skills.get(name)
         if skill is None:
-            near = similar(name, self._skills, 3)
-            hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(sorted(self._skills))}"
-            raise ToolError(f"unknown skill {name!r}; {hint}", kind="not_found")
+            raise ToolError(f"unknown skill {name!r}; there are: {', '.join(sorted(self._skills))}", kind="not_found")
         pin = self._pins.get(name)
         # Computed anew: a file may have been changed since the skill was loaded.
         if pin is not None and pin != (skill.digest if skill.folder is None else digest_of(skill.folder)):

@@ -17,7 +17,6 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import step_of
 from ziggurat.core.service import fact
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.similar import similar
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
@@ -174,9 +173,8 @@ class _Desk(Struct, eq=False):
     def _require(self, name: object, what: str) -> str:
         if isinstance(name, str) and name in self.members:
             return name
-        near = similar(name, self.members) if isinstance(name, str) else []
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(self.members)}"
-        raise ConfigurationError(f"handoffs(...): {what} names the unknown agent {name!r}; {hint}")
+        known = ", ".join(self.members)
+        raise ConfigurationError(f"handoffs(...): {what} names the unknown agent {name!r}; there are: {known}")
 
     def _offer(self, member: str, about: Mapping[str, str]) -> _Offer:
         offered = list(self.policy.tools(member, about))
