@@ -37,20 +37,15 @@ def continue_as_new(value: Any = None) -> Coroutine[Any, Any, NoReturn]:
 
     ::
 
-        @flow(store="postgresql://...")
-        async def watch(state: State) -> None:
-            for _ in range(1000):
-                state = await handle(state, await event("reading", Reading))
-            await continue_as_new(state)
+        for _ in range(1000):
+            state = await handle(state, await event("reading", Reading))
+        await continue_as_new(state)
 
     The next run has the same labels and grants, and the id of this one with a number, such as ``watch-7~2``. Events
     that nothing has taken are its first ones, and `send` to this run sends to it from now on; decisions that nothing
     has taken are dropped, with a warning. It is due at once: the handle of `start` drives it, a worker or
     `recover`, or ``resume(run.stop.run_id)``. This run stops with `Continued`, and its handles go on with the next one.
     If its process is lost here, it does all this once.
-
-    Args:
-        value: The input of the next run.
 
     Raises:
         ConfigurationError: this is not the function of a run's outermost flow, the run is part of a session, or the

@@ -296,12 +296,9 @@ class RunHandle(Generic[Out]):
     async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:
         """Record decisions on what waits in the run, whoever drives it; `resume` or a worker goes on with it.
 
-        Deciding again in the same way has no effect. While a process drives the run, because others of its calls go
-        on, the decisions are stored beside the record; answers are used at once, the others when those have ended.
-
-        Args:
-            decisions: By the id of each pending item, as for `resume`; for a question ``Answer(value)``.
-            environment: Its clock tells what has expired.
+        The decisions are as for `resume`; for a question ``Answer(value)``. Deciding again in the same way has no
+        effect. While a process drives the run, because others of its calls go on, they are stored beside the record;
+        answers are used at once, the others when those have ended.
 
         Raises:
             AlreadyDecided: a call was decided in another way before, or the run has ended, such as by `cancel`; then

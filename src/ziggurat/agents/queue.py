@@ -51,20 +51,16 @@ class RunQueue(RunRecords[Out]):
         prompt: Prompt | None = None,
         **arguments: Unpack[SubmitArguments],
     ) -> "RunHandle[Out]":
-        """Store a run without driving it, and return its handle; a `worker` of an agent of this name drives it::
+        """Store a run without driving it, and return its handle; a `worker` of an agent of this name drives it.
 
-            submitted = await agent.submit("Write the report", run_id="report-7")
-            run = await submitted.result()
-
-        As for `run`, the same id and request give the same run, so that to submit again has no effect.
+        As for `run`, the same id and request give the same run, so that to submit again has no effect. The other
+        arguments are those of `run`. Dependencies and approvals are those of the worker.
 
         Args:
             prompt: The question or task.
             not_before: A time with its zone, before which no worker takes it.
             priority: Of the runs that are due, those with the highest come first, then those that have waited longest;
                 each minute since a run was due adds one to its priority.
-
-        The others are those of `run`. Dependencies and approvals are those of the worker.
 
         Raises:
             ConfigurationError: the agent has no store, or one that keeps no queue (`file:///`), or `not_before` has no
@@ -101,7 +97,6 @@ class RunQueue(RunRecords[Out]):
             grace: Seconds that runs have to end once it is drained; those that have not are given back, and any worker
                 may go on with them at once.
             schedules: Made by `schedule` for this agent; it submits their runs, and drives them as others.
-            listeners: As for `run`, which has the others too.
 
         Raises:
             ConfigurationError: the agent has no store, or one that keeps no queue (`file:///`), or a schedule is that
@@ -133,10 +128,7 @@ class RunQueue(RunRecords[Out]):
         one does not stop the others.
 
         Args:
-            concurrency: How many runs go on at the same time.
-            attempts: As for `worker`.
             cancelled: Go on also with runs that were cancelled from outside, as by a shutdown, not by their handle.
-            listeners: As for `run`, which has the others too; they are not recorded.
 
         Raises:
             ConfigurationError: the agent has no store, or one that keeps no queue (`file:///`).

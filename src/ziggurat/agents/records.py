@@ -37,10 +37,7 @@ class RunRecords(Generic[Out]):
 
     @checked
     def attach(self, run_id: RunId) -> "RunHandle[Out]":
-        """Return the handle of a run that is on record, whichever process drives it; see `RunHandle`.
-
-        It drives nothing and needs no dependencies. That there is such a run is checked when it is first read.
-        """
+        """Return the handle of a run that is on record, whichever process drives it; nothing is read yet."""
         from ziggurat.agents.handle import RunHandle
 
         return RunHandle(run_id, self._starter)
@@ -57,11 +54,7 @@ class RunRecords(Generic[Out]):
         """Return the calls of this agent's runs that wait for people, by the id of the run, the oldest run first.
 
         Only reads the records: it needs no dependencies, takes no lease and calls nothing. What waits while all pages
-        are read is in one of them, once::
-
-            page = await agent.pending()
-            while page.next:
-                page = await agent.pending(after=page.next)
+        are read is in one of them, once: the next one is ``await agent.pending(after=page.next)``.
 
         Args:
             labels: Only runs that have each of these labels, with an equal value.
@@ -133,13 +126,7 @@ class RunRecords(Generic[Out]):
         return dict(sorted(RunFiles().take_in((await self._runs.read(run_id)).entries).items()))
 
     async def standing(self, run_id: RunId) -> "Diagram":
-        """Return a diagram of what it is made of, in which it is marked how far a run has come.
-
-        ::
-
-            print((await team.standing("r-17")).mermaid())
-            Path("team.svg").write_text(diagram_svg(await team.standing("r-17")))
-        """
+        """Return a diagram of what it is made of, in which it is marked how far a run has come."""
         from ziggurat.agents.drawing import STANDING, drawn, marked
         from ziggurat.core.service import fact
         from ziggurat.messages.diagram import Diagram

@@ -62,12 +62,10 @@ def a2a(
 
     Args:
         url: The address of the agent, below which its card is, at ``/.well-known/agent-card.json``.
-        name: Its name in paths, in teams, and as a tool.
-        description: When to call it.
         token: A bearer token that its server asks for.
         effect: Whether a message may be sent again if it is unknown whether it has arrived; see `step`. Servers of
             Ziggurat take a message once in any case.
-        store: Where runs of its own are kept.
+        name, description, store: As for an `Agent`.
 
     Raises:
         MissingExtra: the extra ``http`` is not installed.

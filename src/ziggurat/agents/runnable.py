@@ -37,10 +37,7 @@ _ABSENT: Any = object()
 class Runnable(RunQueue[Out]):
     """Runs a service from AgentRequest to AgentRun, and is such a service itself; ``Out`` is the type of its output.
 
-    Args:
-        service: An agent loop, a team, or any function `(request, ctx)` that returns an AgentRun.
-        name: Its name in paths.
-        store: Where runs are kept so that they can be resumed; without one, unfinished runs are kept in this process.
+    Without a store, unfinished runs are kept in this process.
     """
 
     # A slot is set once. Subclasses of yours have a __dict__, and may add attributes of their own.
@@ -181,11 +178,8 @@ class Runnable(RunQueue[Out]):
                     ...
             run = events.response
 
-        The whole run is streamed, not only its first answer. Leaving the block early cancels the run.
-
-        Args:
-            prompt: The question or task.
-            buffer: The number of unread events at which the run waits for its reader.
+        The whole run is streamed, not only its first answer. Leaving the block early cancels the run. It waits for its
+        reader when `buffer` events are unread.
         """
         request, options, detached = self._starter.read(prompt, **arguments)
         return self._starter.stream(request, options, detached, buffer)
@@ -210,10 +204,7 @@ class Runnable(RunQueue[Out]):
         answered from its record.
 
         This is ``run(run_id=..., decisions=...)`` without a prompt. `stream`, `start` and `run_sync` continue a run in
-        the same way, to read its events, to steer it, or from code that is not async::
-
-            async with agent.stream(run_id="r-17", decisions={item.id: Approve()}) as events:
-                ...
+        the same way, to read its events, to steer it, or from code that is not async.
 
         Args:
             run_id: The id of the run.

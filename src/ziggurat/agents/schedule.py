@@ -56,9 +56,6 @@ class Schedule:
         Several processes may do so at the same time: each run is submitted once. While the store fails, it is tried
         again every second; a run that cannot be submitted for another reason is logged and left out.
 
-        Args:
-            environment: Its clock.
-
         Raises:
             ConfigurationError: the flow or agent has no store, or one that keeps no queue (`file:///`).
             StoreError: the store was closed.
@@ -127,8 +124,7 @@ def schedule(
         input: The input of each run, or a function that returns it for the time of the tick, in UTC.
         name: With which ids begin; that of the flow by default.
         catch_up: How late a run may be started that was missed, as while no process was there, the store failed or the
-            machine was suspended, in seconds; later ones are skipped. This includes the time before a schedule is run
-            for the first time.
+            machine was suspended, in seconds; later ones are skipped. This holds also before the first start.
 
     Raises:
         ConfigurationError: the input does not fit the flow.

@@ -22,10 +22,9 @@ Origin = Literal["user", "model", "tool", "runtime"]
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
-    """A node of the graph: ``Entity("alice", "Alice", properties={"role": "engineer"})``.
+    """A node of the graph, of a unique id: ``Entity("alice", "Alice", properties={"role": "engineer"})``.
 
     Attributes:
-        id: Unique in its graph, and not empty.
         label: The name to show; empty to show the id.
         kind: What it is, such as ``"person"``; empty if unknown.
         properties: Facts about it, which can be written as JSON.

@@ -38,7 +38,6 @@ class Task(Node, frozen=True, eq=False):
     itself. A plan is an agent, so a task can run another plan.
 
     Args:
-        name: Of the task and of its variable.
         prompt: The question to the agent; for a flow or a plan, perhaps data.
         agent: An agent, a team, a flow or another plan; by default the agent of the plan, if there is a prompt.
         tool: A tool, which is called as a model would call it: with permissions, approvals and a record.
@@ -80,12 +79,9 @@ class Task(Node, frozen=True, eq=False):
 
 
 class Sequence(Node, frozen=True, eq=False):
-    """Nodes that run one after the other; its output is that of the last one.
+    """Nodes that run one after the other; its output, the variable of its name if it has one, is that of the last one.
 
-    Args:
-        nodes: In this order.
-        name: Of the variable for its output; None for none.
-        on_failure: As of a `Task`; the nodes after the one that failed are skipped.
+    If one fails, the nodes after it are skipped, and `on_failure` is as of a `Task`.
     """
 
     nodes: Iterable[Node]

@@ -68,9 +68,7 @@ class Directory:
         directory.register("coder", Capability(["python", "sql"], latency=2.0), value=coder)
         best = directory.query(["python"], preferred=["fast"])[0].registration.value
 
-    Args:
-        ttl: For how many seconds a registration counts as fresh without a heartbeat; `evict` removes the others.
-        clock: Its clock.
+    A registration counts as fresh for `ttl` seconds without a heartbeat; `evict` removes the others.
     """
 
     @checked
@@ -122,13 +120,8 @@ class Directory:
         """Return the capabilities with all that is required, the best first; of equals, what was registered first.
 
         The score is the similarity of Jaccard of the tags of one capability and all tags of the query, times the weight
-        of the health of who has it. Who has several that fit is in several matches.
-
-        Args:
-            required: The tags that it must have.
-            preferred: The tags that would be good besides.
-            max_latency: Leaves out what is known to take longer, in seconds.
-            max_cost: Leaves out what is known to cost more.
+        of the health of who has it. Who has several that fit is in several matches. What is known to take longer than
+        `max_latency` seconds, or to cost more than `max_cost`, is left out.
         """
         needs = frozenset(required)
         tags = needs | frozenset(preferred)

@@ -98,14 +98,10 @@ def mesh(
 ) -> Runnable:
     """Make a team whose members answer in rounds, all at the same time, and see the answers of all others in between.
 
-    A leader writes the answer of the team from the last ones; without one it is the most frequent of them, and of
-    equally frequent ones that of the first member. With one round and no leader this is `majority`. A member that fails
-    sits out the round. `TeamResult` has the last answer of each, and says whether they agree.
-
-    Args:
-        members: At least two.
-        leader: Writes the answer; it sees those of all.
-        arguments: Those of `star`.
+    A leader, who sees all, writes the answer of the team from the last ones; without one it is the most frequent of
+    them, and of equally frequent ones that of the first member. With one round and no leader this is `majority`. A
+    member that fails sits out the round. `TeamResult` has the last answer of each, and says whether they agree. The
+    arguments are those of `star`.
     """
     named = members_by_name("mesh", members, least=2)
     return _made("mesh", members, leader, each_other(named), arguments, rounds)
@@ -127,11 +123,6 @@ def ring(
 
     The first member sees those of the last, so that after as many rounds as there are members an idea has reached all.
     Otherwise it is as `mesh`.
-
-    Args:
-        members: At least two; each one's answers reach the next.
-        leader: Writes the answer; it sees those of all.
-        arguments: Those of `star`.
     """
     named = members_by_name("ring", members, least=2)
     links = circle(list(named))
@@ -145,12 +136,8 @@ def ring(
 def parallel(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_LedArguments]) -> Runnable[Out]:
     """Make a team whose members answer the question at the same time, and whose leader makes one answer of theirs.
 
-    A member that fails is reported to the leader, and the others go on; `TeamResult` has the answer of each.
-
-    Args:
-        leader: Writes the answer of the team; it sees the answers of all.
-        members: The others.
-        arguments: Those of `star` other than `until`.
+    A member that fails is reported to the leader, and the others go on; `TeamResult` has the answer of each. The
+    arguments are those of `star` other than `until`.
     """
     members_by_name("parallel", (leader, *members), least=2)
     return _made("parallel", members, leader, [], arguments)
@@ -161,11 +148,7 @@ def majority(*members: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnab
     """Make a team whose answer is the one that most members give; of equally frequent ones, that of the first member.
 
     Answers are compared exactly, so ask for short ones, or for a type with `Agent(output=...)`. `TeamResult` has the
-    answer of each member.
-
-    Args:
-        members: They answer at the same time.
-        arguments: `visibility`, `concurrency` and those of all teams, as of `star`.
+    answer of each member. The arguments are `visibility`, `concurrency` and those of all teams, as of `star`.
     """
     members_by_name("majority", members)
     return _made("majority", members, None, [], arguments)

@@ -59,8 +59,7 @@ def group_chat(
             to end.
         turns: How many turns there are at most.
         until: Called with the messages after each turn; the chat ends if it returns true.
-        visibility: What each member sees of the conversation, as of `handoffs`.
-        arguments: Those of all teams, as of `star`.
+        visibility, arguments: As of `handoffs` and `star`.
     """
     named = members_by_name("group_chat", members, least=2)
     moderator = speaker if isinstance(speaker, Runnable) else None
@@ -166,17 +165,10 @@ def ledger_team(
 
     In each turn the manager says whether the task is complete, whether there is progress, and which member does what.
     When the turns without progress outnumber those with progress by more than `max_stalls`, it makes a new plan; after
-    `max_plans` plans the run stops as `LoopDetected`. A reply of the manager that cannot be read is asked for again
-    twice, and counts as no progress then. In the end the manager writes the answer.
-
-    Args:
-        manager: Plans, delegates and answers; it sees what all members write.
-        members: Do the work.
-        turns: How many turns the members have at most; then the run stops as `BudgetExceeded`.
-        max_stalls: How many turns without progress a plan may have.
-        max_plans: How many plans there are at most.
-        visibility: What each member sees of the conversation, as of `handoffs`.
-        arguments: Those of all teams, as of `star`.
+    `max_plans` plans the run stops as `LoopDetected`, after `turns` turns of members as `BudgetExceeded`. A reply of
+    the manager that cannot be read is asked for again twice, and counts as no progress then. In the end the manager,
+    who sees what all write, writes the answer. `visibility` is what each member sees, as of `handoffs`; the other
+    arguments are those of all teams, as of `star`.
     """
     everyone = members_by_name("ledger_team", (manager, *members), least=2)
     named = members_by_name("ledger_team", members)

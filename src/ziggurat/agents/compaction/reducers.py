@@ -59,14 +59,9 @@ def units(messages: Sequence[Message]) -> list[Span]:
 class Recent(CheckedStruct, frozen=True, kw_only=True):
     """Keeps the last messages, system messages, and the user's latest message, which is the current task.
 
-    Of several limits the tightest applies. The last unit, whose results the model has not seen yet, is always kept
-    unless it alone is too long for the model.
-
-    Attributes:
-        messages: How many messages to keep at the end.
-        turns: How many user turns to keep at the end; a turn is a user message and all that follows it.
-        tokens: How many tokens to keep at the end.
-        first: Keep the user's first message too.
+    Of several limits the tightest applies; a turn is a user message and all that follows it. The last unit, whose
+    results the model has not seen yet, is always kept unless it alone is too long for the model. With `first`, the
+    user's first message stays, too.
     """
 
     messages: PositiveInt | None = None

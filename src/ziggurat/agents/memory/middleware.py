@@ -53,13 +53,11 @@ class Remembering(Middleware):
             embedders than the local one need others.
         score: Orders recalled memories; by default the store's own order.
         embedder: Makes vectors, so that meaning is compared and not only words.
-        remember: The policy that chooses what is remembered of a finished run; None for only what the tool `remember`
-            is given.
+        remember: Chooses what is remembered of a finished run; by default only what the tool `remember` is given.
         share: The names of agents below that read and write this same memory with the tools.
         capacity: How many episodes, and how many facts, an owner may have in use; beyond it the least important are
-            archived. None for any number.
-        max_age: Episodes older than this many seconds are not recalled; None for no limit. For memories that fade,
-            pass a `score`, such as ``product(similarity, half_life(hours=24))``.
+            archived.
+        max_age: Episodes older than this many seconds are not recalled.
     """
 
     @checked
