@@ -157,7 +157,7 @@ DECLARED: dict[str, tuple[Declare, str]] = {
     "misspelled": (lambda graph: graph.node(misspelled), "it has .*notes"),
     "whole state": (lambda graph: graph.node(whole), "State"),
     "another state": (lambda graph: graph.node(of_another_state), "takes the state, as in"),
-    "a step": (lambda graph: graph.node(recorded), "a step"),
+    "a step": (lambda graph: graph.node(recorded), "got step"),
     "not async": (lambda graph: graph.node(wrong(to_b_or_c)), "write async def to_b_or_c"),
     "reserved": (lambda graph: graph.node(topic, name=START), "identifier other than"),
     "taken": (lambda graph: add(graph, "a", "a"), "two nodes named 'a'"),

@@ -62,7 +62,6 @@ class Checkpoints:
         return tuple(messages[: lengths[point.step]])
 
     async def _conversation(self, run_id: str) -> tuple[Sequence[Message], dict[int, int]]:
-        """Return the conversation of a run, and its length at the end of each step that is complete."""
         journal = await runs_of(self._agent.store).read(run_id)
         path = escaped(self._agent.name)
         if path in flows_in(journal.entries):

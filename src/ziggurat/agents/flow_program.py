@@ -77,7 +77,6 @@ class FlowProgram(Struct, eq=False):
         *replies: Message,
         stop: stops.Stop = _COMPLETED,
     ) -> AgentRun:
-        """Return the run as far as the function has come; its caller knows how it ends."""
         return AgentRun(
             Transcript.of(*request.messages, *replies),
             stop,

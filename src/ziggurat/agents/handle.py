@@ -341,7 +341,6 @@ class RunHandle(Generic[Out]):
         return control.open and await control.expect(asyncio.ensure_future(taken_in()))
 
     async def _post(self, post: Callable[[], Awaitable[bool]]) -> bool:
-        """Post something to a run that this handle does not drive, unless it was a part of another."""
         await self._check_own()
         if self._driving is None:
             return await post()

@@ -79,7 +79,6 @@ def _preparing(
 
 
 def _with_prices(budget: Budget | None) -> Budget | None:
-    """Return a budget with the providers' list prices if it limits cost and has no price function."""
     if budget is None or budget.cost is None or budget.price is not None:
         return budget
     _list_price("", Usage(0, 0))  # raises MissingExtra here rather than during a run

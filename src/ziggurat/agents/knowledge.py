@@ -153,7 +153,6 @@ def _found_result(things: Sequence[Entity | Relation], limit: int) -> ToolResult
 
 
 def _graph_result(answer: object, things: Sequence[Entity | Relation]) -> ToolResult:
-    """Return a result whose origin says that it comes from a graph, and names the tools its facts came from."""
     taint = ",".join(sorted({each for thing in things for each in thing.taint}))
     return ToolResult("", "", encode(answer).decode(), None, f"{GRAPH_ORIGIN}:{taint}" if taint else GRAPH_ORIGIN)
 

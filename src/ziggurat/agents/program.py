@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 @contextmanager
 def noting_own_mistakes(ctx: Context) -> Iterator[None]:
-    """Remember an error raised in the block as a mistake, unless it came from a recorded call."""
     try:
         yield
     except Exception as error:

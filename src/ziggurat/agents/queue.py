@@ -41,8 +41,6 @@ def queue_of(store: object, agent: str) -> Queue:
 
 
 class RunQueue(RunRecords[Out]):
-    """The runs of an agent that nobody drives yet or any more."""
-
     __slots__ = ()
 
     @verb

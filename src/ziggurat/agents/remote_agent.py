@@ -118,7 +118,6 @@ class _RemoteAgent:
         return answered.message.parts
 
     async def _send_message(self, ctx: Context, message: str) -> wire.StreamResponse:
-        """Send a message, and return at once what came of it."""
         sent = wire.read_params(message.encode(), wire.Message)
         key = digest(ctx.idempotency_key)
         params = {

@@ -99,7 +99,6 @@ class A2aClient:
             raise _failed(error) from error
 
     async def _read(self, reply: Incoming) -> bytes:
-        """Return the body of a reply that has succeeded, or was refused as JSON-RPC has it."""
         try:
             body = await reply.read()
             await reply.end(whole=True)

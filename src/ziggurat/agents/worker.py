@@ -226,7 +226,6 @@ class Worker(Generic[Out]):
         await self._release([claim])  # no effect if the run has given it back
 
     async def _isolate(self, run: RunControl, answered: Callable[[], bool]) -> None:
-        """Wait until a run can be driven alone, for it may be the one that has killed its process."""
         self._isolated += 1
         try:
             await self._company.isolate(run, answered)
@@ -256,7 +255,6 @@ class Worker(Generic[Out]):
         await first_of(self._draining.wait(), *signals, *ends)
 
     async def _give_back(self) -> None:
-        """Stop the runs in progress as if their process had ended, and release all leases."""
         driven = dict(self._driven)
         for each in driven.values():
             each.control.withdrawn = True

@@ -226,7 +226,8 @@ class RedisQueue:
 
     async def put(self, value: Any) -> str:
         """Add a job, written as JSON, and return its id."""
-        return _text(await self._client.xadd(self._stream, {"value": msgspec.json.encode(value)}))
+        key = await self._client.xadd(self._stream, {"value": msgspec.json.encode(value)})
+        return key.decode() if isinstance(key, bytes) else key
 
     async def size(self) -> int:
         """Return the number of jobs that are not done, dead letters not counted."""
@@ -236,7 +237,7 @@ class RedisQueue:
         """Return jobs that were delivered too often, the oldest first."""
         entries: Any = await self._client.xrange(self._dead, count=limit)
         return [
-            RedisJob(_text(fields[b"id"]), msgspec.json.decode(fields[b"value"]), self._most) for _, fields in entries
+            RedisJob(fields[b"id"].decode(), msgspec.json.decode(fields[b"value"]), self._most) for _, fields in entries
         ]
 
     async def work(self, handler: Callable[[RedisJob], Awaitable[object]]) -> None:
@@ -283,7 +284,7 @@ class RedisQueue:
         )
         for _, entries in streams or ():
             for key, fields in entries:
-                return RedisJob(_text(key), msgspec.json.decode(fields[b"value"]))
+                return RedisJob(key.decode(), msgspec.json.decode(fields[b"value"]))
         return None
 
     async def finish(self, job: RedisJob) -> None:
@@ -309,11 +310,11 @@ class RedisQueue:
         reply = await self._client.xautoclaim(
             self._stream, _GROUP, self._consumer, round(self._lease * 1000), self._cursor, count=1
         )
-        self._cursor = _text(reply[0])  # it goes on where it ended, else busy jobs in front would hide lapsed ones
+        self._cursor = reply[0].decode()  # it goes on where it ended, else busy jobs in front would hide lapsed ones
         for key, fields in reply[1]:
             pending = await self._client.xpending_range(self._stream, _GROUP, key, key, 1)
             count = int(pending[0]["times_delivered"]) if pending else 1
-            return RedisJob(_text(key), msgspec.json.decode(fields[b"value"]), count)
+            return RedisJob(key.decode(), msgspec.json.decode(fields[b"value"]), count)
         return None
 
     async def _bury(self, job: RedisJob) -> None:
@@ -340,7 +341,3 @@ class RedisQueue:
             yield
         finally:
             task.cancel()
-
-
-def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else value.decode()

@@ -144,7 +144,6 @@ class GraphStore:
         return self._writer.submit(work, _WRITES)
 
     def _apply(self, rows: Sequence[_Row]) -> None:
-        """Apply changed rows to the graph; changes applied before are skipped."""
         rows = [row for row in rows if row.changed > self._seen]
         for row in rows:
             if row.value is None or row.place > self._last_place:  # one declared again loses its old position

@@ -70,7 +70,6 @@ def plan_flow(
 
 
 def _has(nodes: tuple[Place, ...], place: str) -> bool:
-    """Return whether a plan has the node that a place below it belongs to; of nested ones, in sequences only."""
     name, _, rest = place.partition("/")
     node = next((each for each in nodes if each.name == name.partition("#")[0]), None)
     return node is not None and (not rest or node.kind != "Sequence" or _has(node.parts, rest))

@@ -12,7 +12,6 @@ from msgspec import UNSET, Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import place_of, program_at
 from ziggurat.calls.gather import gather
-from ziggurat.calls.step import Step
 from ziggurat.core.context import AMBIENT, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
@@ -109,7 +108,6 @@ def _changes(returned: object, field: str | None, name: str) -> Changes:
 
 
 def _call_of(function: Callable[..., Any], name: str, writes: object, state: type | None) -> NodeCall:
-    """Return the call of a function that takes a state; with None, an item of any type."""
     if not inspect.iscoroutinefunction(function):
         title = getattr(function, "__name__", name)
         raise ConfigurationError(
@@ -213,10 +211,6 @@ def node_of(
     gives: Callable[[Any], Any] | None = None,
     items: tuple[str | Callable[[Any], Sequence[Any]], int | None] | None = None,  # of a map, with its limit
 ) -> GraphNode:
-    if isinstance(node, Step):
-        raise ConfigurationError(
-            f"the node {name} is a step, but a node is recorded by itself: add a function, which may call the step"
-        )
     if isinstance(node, Runnable):
         declared = None if writes is None else frozenset([writes] if isinstance(writes, str) else writes)
         call = _call_of_runnable(node, writes if isinstance(writes, str) else None, takes, gives)

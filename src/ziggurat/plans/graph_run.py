@@ -34,8 +34,6 @@ class _Meeting:
 
 
 class _Round(Struct, eq=False):
-    """One round of a region: what is settled of its members."""
-
     meetings: dict[int, _Meeting] = {}
     tokens: dict[int, Token] = {}  # what each member starts with
     loose: list[tuple[int, bool, int, Token]] = []  # what has left the region, or was not waited for
@@ -224,7 +222,6 @@ class GraphRun:
         return f"{self._next_name(member.node)}/any"
 
     def _recorded_choice(self, member: Member) -> int | None:
-        """Return with which of its edges a member has started before, as that depended on timing."""
         record = self.journal.find(f"{self.path}/{self._choice_path(member)}")
         return None if record is None or record.result is None else as_type(record.result.value, int)
 

@@ -23,8 +23,6 @@ class Out(Struct, eq=False):
 
 
 class Member(Struct, eq=False):
-    """A node in the region that it belongs to, or a whole loop in it."""
-
     index: int
     node: GraphNode
     loop: "Region | None"

@@ -26,7 +26,6 @@ class Execution:
         self._start = len(ctx.path) + 1
 
     async def run(self, place: Place, values: _Values, results: _Results) -> Any:
-        """Run a node and return its output, which becomes its variable; the results are added in the plan's order."""
         ctx, number = _here(), len(results)
         if self._emits:
             await ctx.emit(NodeChanged(f"{ctx.path}/{place.name}", place.position, "running"))
@@ -151,7 +150,6 @@ def _here() -> Context:
 
 
 def _below(name: str) -> running:
-    """Have what is called within the block take its places below this name."""
     return program_at(_here().at(name))
 
 

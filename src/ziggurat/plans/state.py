@@ -211,7 +211,6 @@ class StateType:
         }  # whose values are recorded in another form
 
     def values_of(self, state: object) -> Values:
-        """Return the values of a state; lists that grow are shared from then on."""
         values = {name: getattr(state, name) for name in self.fields}
         for name, field in self.fields.items():
             if field.reducer is append:

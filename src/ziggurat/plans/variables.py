@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -30,27 +31,30 @@ _REFERENCE = re.compile(r"\{(\{[A-Za-z_]\w*\})\}|\{([A-Za-z_]\w*)\}")
 
 def fill(template: Any, variables: Variables, where: str) -> Any:
     """Replace ``{name}`` in texts; one that is nothing but ``"{name}"`` becomes the value itself, with its type."""
-    if isinstance(template, str):
-        if "{" not in template:
-            return template
-        whole = _REFERENCE.fullmatch(template)
+
+    def filled(text: str) -> Any:
+        whole = _REFERENCE.fullmatch(text)
         if whole is not None and whole[2]:
             return _value(whole[2], variables, where)
-        return _REFERENCE.sub(lambda match: match[1] or text_of_value(_value(match[2], variables, where)), template)
-    if isinstance(template, Mapping):
-        return {name: fill(value, variables, where) for name, value in template.items()}
-    if isinstance(template, (list, tuple)):
-        return [fill(each, variables, where) for each in template]
-    return template
+        return _REFERENCE.sub(lambda match: match[1] or text_of_value(_value(match[2], variables, where)), text)
+
+    return _with_texts(template, filled)
 
 
 def escaped(template: Any, known: Collection[str] = ()) -> Any:
     """Return a text, or data with texts in it, whose references are no references, except those to known variables."""
+    return _with_texts(
+        template,
+        lambda text: _REFERENCE.sub(lambda match: match[0] if match[2] in known else f"{{{match[0]}}}", text),
+    )
+
+
+def _with_texts(template: Any, change: Callable[[str], Any]) -> Any:
     if isinstance(template, str):
-        return _REFERENCE.sub(lambda match: match[0] if match[2] in known else f"{{{match[0]}}}", template)
+        return change(template)
     if isinstance(template, Mapping):
-        return {name: escaped(value, known) for name, value in template.items()}
-    return [escaped(each, known) for each in template] if isinstance(template, (list, tuple)) else template
+        return {name: _with_texts(value, change) for name, value in template.items()}
+    return [_with_texts(each, change) for each in template] if isinstance(template, (list, tuple)) else template
 
 
 def items_of(over: str, variables: Variables, where: str) -> list[Any]:
@@ -61,12 +65,10 @@ def items_of(over: str, variables: Variables, where: str) -> list[Any]:
         )
     items = variables[over]
     if isinstance(items, str):
-        try:
+        with suppress(InvalidArguments):
             items = read(items)
-        except InvalidArguments as error:
-            raise InvalidArguments(f"{where} goes over the text in {over!r}, which is no list: {error}") from error
     if not isinstance(items, (list, tuple)):
-        raise InvalidArguments(f"{where} goes over {over!r}, which is no list but {type(items).__name__}")
+        raise InvalidArguments(f"{where} goes over {over!r}, which is no list, nor JSON of one: {items!r:.200}")
     return list(items)
 
 

@@ -64,10 +64,6 @@ def _call_of_function(task: Task, function: Any, name: str) -> Work:
 
 def _arguments_by_name(task: Task, called: "Step[..., Any]") -> Callable[[Variables], Mapping[str, Any]]:
     parameters = called.signature.parameters.values()
-    if any(each.kind not in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY) for each in parameters):
-        raise ConfigurationError(
-            f"the parameters of the function of the task {task.name!r} are not all passed by name: pass arguments= "
-        )
     names = [each.name for each in parameters]
     required = [each.name for each in parameters if each.default is Parameter.empty]
 

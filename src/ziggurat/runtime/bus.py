@@ -200,7 +200,7 @@ class Subscription:
                 return Lagged(missed)
             if self._waiting:
                 return self._waiting.popleft()
-            if self._is_over:
+            if self._has_left or self._bus.is_closed:
                 why = "the bus is closed" if self._bus.is_closed else f"{self.name} has left the bus"
                 raise BusClosed(f"{why}, and all messages have been received")
             if self._bell is not None:
@@ -230,10 +230,6 @@ class Subscription:
     def wake(self) -> None:
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
-
-    @property
-    def _is_over(self) -> bool:
-        return self._has_left or self._bus.is_closed
 
     def leave(self) -> None:
         """End the subscription; a `receive` that waits ends with BusClosed."""

@@ -51,7 +51,6 @@ class TeamConversation:
         ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
     async def turn_of(self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None) -> MemberTurn:
-        """Return the next turn of a member with what it sees; a prompt of the team follows, for this member only."""
         messages = await self._views.of(member.name, self.messages, visibility)
         return MemberTurn(member, (*messages, note(prompt)) if prompt else messages)
 
@@ -104,7 +103,6 @@ class TeamConversation:
         return {member.name: run for member, run in outcomes if isinstance(run, AgentRun)}
 
     async def ask(self, member: Runnable, prompt: str, at: Context) -> str:
-        """Return the answer of a member to a prompt of the team; neither is a part of the conversation."""
         (outcome,) = await self.speak([await self.turn_of(member, prompt, "replies")], at)
         if isinstance(outcome, Exception):
             raise outcome
@@ -123,7 +121,6 @@ class TeamConversation:
             return await settled_until(until, *map(call, turns), limit=limit)
 
     async def prompted(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
-        """Have a member answer a prompt in a turn of its own; it sees what all have written."""
         return await self.turn(await self.turn_of(member, prompt, "replies"), ctx.under(member.name))
 
     async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:

@@ -155,13 +155,11 @@ class Remembering(Middleware):
         return outer if name in self.share else replace(outer, owner=f"{outer.owner}/{name}")
 
     def _is_nearest(self, ctx: Context) -> bool:
-        """Return whether this is the innermost Remembering; an inner one takes precedence."""
         chain = ctx.scope[MIDDLEWARE]
         return [each for each in chain.middlewares if isinstance(each, Remembering)][-1] is self
 
 
 def _check_owner(owner: object) -> None:
-    """Raise unless the owner is a name without a slash, which would name the memory of an agent below."""
     if not isinstance(owner, str) or not owner.strip() or "/" in owner:
         raise ConfigurationError(
             f"Remembering(): owner is a name without '/', or a function of the context that returns one; got {owner!r}"
