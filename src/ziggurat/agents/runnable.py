@@ -282,9 +282,7 @@ class Runnable(RunQueue[Out]):
             prompt: A message added at that step; at step 1 it replaces the question.
             effects: What happens to calls of tools with side effects (all but ``effect="none"``): ``"refuse"`` them,
                 return the original run's result for each call it made too (``"recorded"``), or run them (``"live"``).
-            new_id: The id of the new run.
             grants: Limits the grants of the original run further.
-            labels: By default those of the original run.
 
         The others are those of `run`.
 

@@ -32,12 +32,9 @@ class Runtime(Agent[str]):
         print(run.text, runtime.metrics.tools["search"].failure_rate)
 
     Args:
-        model: As of an `Agent`.
         gate: Refuses runs at once when too many are in progress, before they wait for a session: they end with a
             `LimitExceeded`, and do nothing else: nothing is recalled, recorded or counted. Inside another run, such as
             in a tool or a team, the call fails with it. Agents below the runtime are a part of its run.
-        memory: Recalls memories into the prompt, and remembers.
-        working: Named values that are added to the prompt.
         graph: A knowledge graph; the model gets the tools of `graph_tools`.
         metrics: Counts calls; pass one to count several runtimes together. By default a new one.
         arguments: Those of an `Agent`; its `middleware` comes after the parts above.

@@ -1,8 +1,7 @@
-"""Stop policies: they decide when a loop stops, from its progress.
+"""Stop policies, which are called with the response of each step, and after its tools have run.
 
-They are called twice per step: with the model's response, and after its tools have run. A policy keeps its state for a
-run in `Progress.state`, not on itself, so one policy can serve many runs at once. A resumed run passes through all its
-recorded steps again, which rebuilds that state.
+A policy keeps its state for a run in `Progress.state`, so it can serve many runs at once. A resumed run passes through
+all its recorded steps again, which rebuilds that state.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator

@@ -58,12 +58,9 @@ class RedisBackend:
     for it when it begins and when it ends.
 
     Args:
-        client: An asyncio client of redis-py, of this event loop.
-        prefix: The beginning of all keys.
         unavailable: While Redis is away: ``"local"`` counts in this process, ``"closed"`` lets all calls pass, and
             ``"open"`` refuses them.
         patience: The longest wait for Redis, in seconds.
-        pause: Seconds until Redis is tried again.
         keep: Seconds for which Redis keeps a state that nobody uses; no less than the period of a limiter.
     """
 

@@ -77,9 +77,7 @@ class GraphStore:
 
     Args:
         path: The file, which may also be that of a run store or memory store; created with its folders.
-        name: The name of the graph within the file.
         synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process.
-        timeout: Seconds to wait while another process writes.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
 
     Raises:

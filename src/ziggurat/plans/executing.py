@@ -230,15 +230,11 @@ def plan_execute(
     a new plan is made from that verdict. Everything is recorded, so the run continues after a crash at its last step.
 
     Args:
-        model: Plans, does steps, and verifies.
-        tools: What steps may use.
         executor: Does the steps without a tool instead of the model, such as an agent with tools of its own.
         verifier: Gives the verdict instead of the model: as text, or as an output with the
             fields `achieved`, `confidence` (from 0 to 1) and `issues`.
-        instructions: The instructions of the agent that plans.
         max_steps: How many steps of a plan are executed; those after them are skipped.
         stop_on_failure: Whether the steps after one that failed are skipped.
-        max_plans: How many plans are made at most.
         arguments: Those of all flows, see `flow`.
     """
     named: dict[str, Tool] = {each: entry.service for each, entry in Toolbox(tools).entries.items()}

@@ -337,7 +337,6 @@ class Planner:
 
     Args:
         max_depth: How many levels a task may be below the goal.
-        max_steps: How many steps a plan may have.
         max_tasks: How many tasks the search looks at before it gives up; and 20 times as many preconditions, effects
             and methods.
     """

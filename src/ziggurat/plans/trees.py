@@ -46,7 +46,6 @@ def workflow(
         agent: Does the tasks that have only a prompt.
         input: The type of what the plan is run with. Text becomes the variable ``input``; the fields of an object, such
             as a Struct or a ``dict[str, Any]``, become variables as plain data. None if it takes nothing.
-        variables: Further variables to begin with.
         arguments: Those of all flows, see `flow`.
     """
     tree = prepared(nodes, agent)

@@ -1,7 +1,4 @@
-"""What connects many coroutines of one process: a bus for messages, and a directory of who can do what.
-
-Its names have `Runtime`, too, an agent put together of many parts: it is in the room of the agents.
-"""
+"""What connects many coroutines of one process: a bus, a directory of who can do what, supervisors, and `Runtime`."""
 
 from typing import TYPE_CHECKING
 

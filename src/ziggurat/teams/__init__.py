@@ -1,9 +1,4 @@
-"""Teams: several agents that work together, each team an agent again.
-
-- Patterns: `desk` (handoffs, with the policies in `handoff`), `delegating` (members in the background), `chatting`,
-  `planning`, `rounds`, `swarming`.
-- What they share: the `conversation` of a team and its `visibility`, and `program`, its code as a Runnable.
-"""
+"""Teams: several agents that work together, each team an agent again."""
 
 from typing import TYPE_CHECKING
 

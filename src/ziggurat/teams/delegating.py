@@ -45,8 +45,6 @@ def background(
     the members that had not ended, under the same handles. If one waits for a person, whoever joins it waits too.
 
     Args:
-        leader: An `Agent`; its answer is that of the team.
-        members: Whom it can start.
         unfinished: What happens to members that still work when the leader has answered: ``"cancel"`` them, or
             ``"wait"`` until they have ended.
         concurrency: How many work at the same time; to start one more is an error that the leader gets.

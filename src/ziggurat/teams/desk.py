@@ -70,7 +70,6 @@ def handoffs(
     is no `Agent`, such as a team, can be handed over to, but has no tools for it.
 
     Args:
-        members: The agents, each with a name of its own.
         policy: Who may hand over to whom; `any_handoff` by default.
         first: The agent that begins: its name, or a function of the messages; by default the first member.
         next_turn: Who answers the next turn of a conversation: ``"stay"`` with the agent that answered last, or go

@@ -70,8 +70,6 @@ def star(
     `TeamResult` has the last answer of each.
 
     Args:
-        leader: Sees the answers of all.
-        members: Each sees its own answers and what the leader says.
         rounds: How often the members answer at most.
         arguments: `until`, called with the messages after each round, which is the last one if it returns true;
             `prompt`, what the leader is asked after it; `visibility`, what each member sees of the answers that reach
@@ -247,16 +245,8 @@ def debate(
     After each round every member scores the arguments of the others. The moderator concludes; without one the answer is
     the last argument of the member with the highest score, or, if there is none, what all have argued last. A member
     that fails sits out the round, and the others are informed. `TeamResult` has the arguments, the scores and the
-    winner, which is None for equal scores.
-
-    Args:
-        members: At least two.
-        moderator: Concludes; it sees all arguments and scores.
-        rounds: How often each member argues.
-        scoring: Whether they score each other.
-        max_argument_chars: How much of each argument the others see.
-        visibility: What each member sees of the conversation, as of `handoffs`.
-        concurrency: How many members work at the same time; None for all.
+    winner, which is None for equal scores. The others see the first `max_argument_chars` of each argument; `visibility`
+    and `concurrency` are as of `star`.
     """
     named = members_by_name("debate", members, least=2)
     everyone = members_by_name("debate", members if moderator is None else (*members, moderator))

@@ -62,7 +62,6 @@ def swarm(
         leader: Writes the answer from the results; without one they are listed.
         threshold: The share of subtasks, above 0, whose success is enough: those that still run are cancelled.
         concurrency: How many subtasks are worked on at the same time, also by one member; None for all.
-        max_members: How many of the members are used at most.
         max_subtasks: With more, the run stops as `BudgetExceeded`.
     """
     named = members_by_name("swarm", members)

@@ -189,7 +189,6 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
 
     Attributes:
         model: The model that writes it; None for the agent's own model.
-        prompt: The instructions for that model.
         max_tokens: The longest summary of one piece, in tokens.
         budget: What one summary may spend; it also counts in the budgets of the run.
         heading: The line before it, with ``{count}`` for the number of messages.

@@ -110,7 +110,6 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
         tokens: The largest number of tokens that remain; None for the excerpt's `room`.
         recent: How many turns at the end are kept whatever their importance.
         threshold: The lowest importance of an older turn that is kept.
-        importance: Scores a turn.
     """
 
     tokens: PositiveInt | None = None
@@ -149,7 +148,6 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
     Attributes:
         max_turns: The largest number of turns that is left unchanged.
         recent: How many turns at the end are kept, except for duplicates.
-        window: How many old turns a window has.
         duplicate: Two turns are duplicates if both have at least this share, from 0 to 1, of the words of either.
         importance: Scores a turn; from 0.8 it is kept however old it is.
         important: Returns whether a turn is kept whatever its score.

@@ -65,7 +65,6 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
 
     Attributes:
         model: The model that finds them.
-        prompt: The instructions for that model.
         max_facts: The largest number of facts kept of one run.
         max_tokens: The longest answer, in tokens.
     """
