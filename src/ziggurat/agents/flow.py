@@ -43,39 +43,29 @@ class Flow(Runnable[Out], Generic[In, Out]):
     def run(
         self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]
     ) -> Coroutine[Any, Any, AgentRun[Out]]:
-        """Run to the end and return the run; `prompt` is the input of the flow. See `Runnable.run`.
-
-        Raises:
-            ConfigurationError: the input is not of the flow's type.
-        """
+        """Run to the end and return the run; an input that is not of the flow's type is a ConfigurationError."""
         return super().run(self._takes.prompt(prompt, arguments), **arguments)
 
     def run_sync(self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
-        """Run from code that is not async. See `Runnable.run_sync`."""
         return super().run_sync(self._takes.prompt(prompt, arguments), **arguments)
 
     def stream(
         self, prompt: In | Prompt | None = None, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
     ) -> "AbstractAsyncContextManager[EventStream[AgentRun[Out]]]":
-        """Run, and read the events while it happens. See `Runnable.stream`."""
         return super().stream(self._takes.prompt(prompt, arguments), buffer=buffer, **arguments)
 
     def start(self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
-        """Start a run in the background of this event loop and return its handle. See `Runnable.start`."""
         return super().start(self._takes.prompt(prompt, arguments), **arguments)
 
     def submit(
         self, prompt: In | Prompt | None = None, **arguments: Unpack[SubmitArguments]
     ) -> Coroutine[Any, Any, "RunHandle[Out]"]:
-        """Store a run without driving it; `prompt` is the input of the flow. See `RunQueue.submit`."""
         return super().submit(self._takes.prompt(prompt, {}), **arguments)
 
     def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Flow[In, Out]":
-        """Return a flow with layers around this one; the first listed meets the request first."""
         return Flow(stack(self, *layers), self._takes, name=self.name, store=self.store)
 
     def with_store(self, store: str | Store) -> "Flow[In, Out]":
-        """Return the same flow, whose runs are kept in another store."""
         return Flow(self, self._takes, name=self.name, store=store)
 
 

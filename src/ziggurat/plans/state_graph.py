@@ -44,7 +44,6 @@ class StateGraph(Flow[S, S]):
         self.facts.update(facts_of_nodes(self._node_names))
 
     def with_store(self, store: str | Store) -> "StateGraph[S]":
-        """Return the same graph, whose runs are kept in another store."""
         return StateGraph(self, self._takes, name=self.name, store=store, shape=self.shape)
 
     async def history(self, run_id: str) -> list[GraphPoint[S]]:

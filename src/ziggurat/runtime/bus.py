@@ -163,7 +163,10 @@ _EVERYONE = Broadcast()
 
 
 class Subscription:
-    """One subscriber of a bus: it sends and receives in its own name, and has missed `lagged` messages so far."""
+    """One subscriber of a bus: it sends and receives in its own name, and has missed `lagged` messages so far.
+
+    When the bus was closed, or it has left, `send` raises BusClosed; so does `receive` when everything is received.
+    """
 
     @checked
     def __init__(self, bus: Bus, name: NonEmptyText, role: NonEmptyText | None) -> None:
@@ -177,11 +180,7 @@ class Subscription:
         self._bell: asyncio.Future[None] | None = None
 
     def send(self, content: object, to: Address = _EVERYONE) -> BusMessage:
-        """Send a message at once; it never waits.
-
-        Raises:
-            BusClosed: the bus was closed, or the subscription has ended.
-        """
+        """Send a message at once; it never waits."""
         return self._bus.pass_on(self, content, to, None)
 
     def reply(self, message: BusMessage, content: object) -> BusMessage:
@@ -189,11 +188,7 @@ class Subscription:
         return self._bus.pass_on(self, content, Specific(message.sender), message.id)
 
     async def receive(self) -> BusMessage | Lagged:
-        """Return the next message, or how many were missed before it.
-
-        Raises:
-            BusClosed: the bus was closed or the subscription has ended, and all messages have been received.
-        """
+        """Return the next message, or how many were missed before it."""
         while True:
             if self._missed:
                 missed, self._missed = self._missed, 0

@@ -136,9 +136,6 @@ class Directory:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries
-
     def __repr__(self) -> str:
         return f"Directory({', '.join(self._entries)})"
 
