@@ -29,9 +29,12 @@ def made(entities: int, relations: int) -> KnowledgeGraph:
     lots = random.Random(1)
     graph = KnowledgeGraph(Entity(f"e{number}", f"Entity {number}") for number in range(entities))
     kinds = ("knows", "likes", "works_for")
-    while graph.relation_count < relations:
-        source, target = f"e{lots.randrange(entities)}", f"e{lots.randrange(entities)}"
-        graph.add_relation(Relation(source, target, lots.choice(kinds), lots.random()))
+    made = set[tuple[str, str, str]]()
+    while len(made) < relations:
+        ends = f"e{lots.randrange(entities)}", f"e{lots.randrange(entities)}"
+        kind = lots.choice(kinds)
+        graph.add_relation(Relation(*ends, kind, lots.random()))
+        made.add((*ends, kind))
     return graph
 
 
@@ -60,7 +63,7 @@ def bare_graph(graph: KnowledgeGraph) -> "tuple[Any, dict[str, int]]":
 def again(graph: KnowledgeGraph) -> None:
     """Change the graph, so that the library's graph is built again."""
     graph.add_relation(graph.relations_of("e0", direction="both")[0])
-    graph.has_cycle()
+    graph.find_cycle()
 
 
 def rows(graph: KnowledgeGraph) -> None:

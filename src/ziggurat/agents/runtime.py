@@ -24,13 +24,6 @@ class Runtime(Agent[str]):
     A run goes through the parts in this order: backpressure, recall of memories, working memory, the loop with each
     step recorded in the store; metrics are counted when it ends.
 
-    ::
-
-        memory = Remembering("sqlite:///agents.db", "ann")
-        runtime = Runtime("demo", tools=[search], gate=Gate(100, soft=75), memory=memory, store="sqlite:///agents.db")
-        run = await runtime.run("Where were we?")
-        print(run.text, runtime.metrics.tools["search"].failure_rate)
-
     Args:
         gate: Refuses runs at once when too many are in progress, before they wait for a session: they end with a
             `LimitExceeded`, and do nothing else: nothing is recalled, recorded or counted. Inside another run, such as

@@ -46,11 +46,7 @@ class _Shared:
 
 
 class RedisBackend:
-    """A backend of circuit breakers and rate limiters whose state all processes with the same Redis share::
-
-        backend = RedisBackend(redis.asyncio.Redis.from_url("redis://localhost"))
-        breaker = CircuitBreaker(name="search", backend=backend)
-        limiter = RateLimiter(name="search", requests=500, backend=backend)
+    """A backend of circuit breakers and rate limiters whose state all processes with the same Redis share.
 
     All calls of one turn of the event loop are one round trip; a second one is needed when another process was
     quicker. While Redis does not answer, breakers and limiters do as `unavailable` says, and Redis is tried again after

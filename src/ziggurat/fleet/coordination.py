@@ -76,11 +76,7 @@ class Term:
 
 
 class RedisLeader:
-    """Elects one leader among all processes that use the same name::
-
-        leader = RedisLeader(Redis.from_url("redis://localhost"), "reports")
-        async with leader.lead() as term:
-            await write_reports(term.number)
+    """Elects one leader among all processes that use the same name: ``async with leader.lead() as term``.
 
     A leader that does not answer for `ttl` seconds is replaced.
     """
@@ -194,11 +190,7 @@ class RedisJob(Struct, frozen=True):
 
 
 class RedisQueue:
-    """A queue whose jobs are each done at least once::
-
-        queue = RedisQueue(Redis.from_url("redis://localhost"), "mail")
-        await queue.put({"to": "ann"})
-        await queue.work(send_mail)  # in each process that works
+    """A queue whose jobs are each done at least once: `put` adds one, `work` is called in each process that works.
 
     A job belongs to a consumer as long as that is alive. One that has not been seen for `lease` seconds loses its jobs
     to the others. A job whose handler fails is delivered again after `lease` seconds; after `max_deliveries` it goes to

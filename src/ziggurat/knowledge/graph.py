@@ -74,7 +74,7 @@ class KnowledgeGraph:
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"KnowledgeGraph({len(self)} entities, {self.relation_count} relations)"
+        return f"KnowledgeGraph({len(self)} entities, {len(self.relations)} relations)"
 
     # -- read --------------------------------------------------------------------------------------------------------
 
@@ -87,11 +87,6 @@ class KnowledgeGraph:
     def relations(self) -> list[Relation]:
         """All relations, by source in declared order."""
         return [one for targets in self._out.values() for kinds in targets.values() for one in kinds.values()]
-
-    @property
-    def relation_count(self) -> int:
-        """The number of relations."""
-        return sum(self._degrees.values()) // 2
 
     def entity(self, name: str) -> Entity:
         """Return an entity by its id."""
@@ -284,10 +279,6 @@ class KnowledgeGraph:
         if max_iterations < 1:
             raise ConfigurationError(f"max_iterations= is at least 1, got {max_iterations!r}")
         return _propagate(self._out, self._into, max_iterations)
-
-    def has_cycle(self) -> bool:
-        """Return whether an entity can reach itself."""
-        return self.find_cycle() is not None
 
     def find_cycle(self) -> list[str] | None:
         """Return the ids along a cycle, the first repeated at the end; None if there is none. Always the same one."""

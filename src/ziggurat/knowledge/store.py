@@ -66,12 +66,6 @@ _PAUSE = 1.0
 class GraphStore:
     """Store a graph in a SQLite database; several processes may use it at once.
 
-    ::
-
-        store = GraphStore("agents.db")
-        await store.add(Entity("alice"), Entity("bob"), Relation("alice", "bob", "knows"))
-        (await store.graph()).bfs("alice")
-
     What one call added or removed is written to the file when the call returns, all of it or nothing. `graph` returns
     the graph in memory, kept up to date with the file: only changes are read, whichever process made them.
 

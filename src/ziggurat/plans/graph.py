@@ -49,10 +49,6 @@ class Graph(Generic[S]):
         @graph.node(writes="notes")
         async def research(state: State) -> list[str]: ...
 
-        @graph.node(writes="topic")
-        async def title(state: State) -> str: ...
-
-        graph.edge(research, title)
         report = graph.build("report", store="sqlite:///reports.db")
         run = await report.run(State("ziggurats"))
 

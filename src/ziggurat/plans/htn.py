@@ -322,16 +322,6 @@ def _in_order(steps: Any) -> tuple[HtnStep, ...]:
 class Planner:
     """Finds plans by decomposing tasks (HTN), that is the calls of tools that do a task where certain things hold.
 
-    ::
-
-        search, filings = Primitive("search"), Primitive("filings")
-        planner = Planner([
-            Method("Research", [search]),
-            Method("Research", [search, filings], preconditions={"company_type": "public"}),
-        ])
-        plan = planner.plan(Compound("Research"), {"company_type": "public"})
-        [step.tool for step in plan.steps]                  # search, filings
-
     Of the methods whose preconditions hold, that with the most preconditions is tried first; of those with as many, the
     one that is listed first. If what follows fails, the next one is tried. The same arguments give the same plan.
 

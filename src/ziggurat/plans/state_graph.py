@@ -49,12 +49,6 @@ class StateGraph(Flow[S, S]):
     async def history(self, run_id: str) -> list[GraphPoint[S]]:
         """Return what the nodes of a run have done, in the order in which they were begun; nothing is called.
 
-        ::
-
-            points = await graph.history("r-17")
-            points[2].state                              # after the third node
-            await graph.fork("r-17", at=points[2].number + 1)
-
         Raises:
             RunNotFound: the store has no such run.
             JournalMismatch: this graph has other nodes than the recorded one.

@@ -44,10 +44,6 @@ def facts_of_plan(places: tuple[Place, ...]) -> dict[Fact[Any], Any]:
 async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatus]:
     """Return the status of each node of a plan or a graph in a run, by its position or name; nothing is called.
 
-    ::
-
-        await node_statuses(review, "text-1")                       # {"draft": "completed", "check": "failed", ...}
-
     A run can be asked about in every state, also if it is driven elsewhere, has lost its process, or has not begun. A
     node that was not reached is ``"pending"``. One that has not ended is ``"running"``, also if the run waits there,
     was cancelled or lost. Of a node that ran several times, the last counts.

@@ -155,9 +155,6 @@ class Bus:
         if self._closed:
             raise BusClosed("the bus is closed")
 
-    def __repr__(self) -> str:
-        return f"Bus({', '.join(self._subscriptions)})"
-
 
 _EVERYONE = Broadcast()
 
@@ -231,6 +228,3 @@ class Subscription:
         self._has_left = True
         self._bus.leave(self)
         self.wake()
-
-    def __repr__(self) -> str:
-        return f"Subscription({self.name!r})"

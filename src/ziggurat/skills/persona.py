@@ -66,14 +66,9 @@ _BUILT_IN = (
 
 
 class Personas:
-    """Personas by name: five built-in ones, and those that are registered::
+    """Personas by name: five built-in ones, and those that are registered.
 
-        personas = Personas()
-        agent = Agent(model, instructions=personas)
-        with personas.use("critic"):
-            run = await agent.run("Review this")
-
-    As instructions it is the persona in use, or none.
+    As instructions it is the persona in use, as within ``with personas.use("critic")``, or none.
     """
 
     def __init__(self, *personas: Persona) -> None:

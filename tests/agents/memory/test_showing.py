@@ -82,7 +82,7 @@ def test_a_fact_is_remembered_recalled_and_forgotten() -> None:
         f"This is known already as {record.id}.",
         f"Ann likes tea. ({notes_on(record)}) [{record.id}]",
         f"The memory {record.id} is forgotten.",
-        f"The memory {record.id} was forgotten before.",
+        f"The memory {record.id} is forgotten.",
         "Nothing about that is remembered.",
         "there is no memory 'nobody'; recall shows their ids in brackets",
         "there is nothing to remember: fact is empty",

@@ -191,7 +191,6 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
         model: The model that writes it; None for the agent's own model.
         max_tokens: The longest summary of one piece, in tokens.
         budget: What one summary may spend; it also counts in the budgets of the run.
-        heading: The line before it, with ``{count}`` for the number of messages.
 
     Raises:
         ServiceError: when called: the model failed, refused, returned no text, or a budget refused the call.
@@ -201,7 +200,6 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
     prompt: str = _PROMPT
     max_tokens: PositiveInt = 1_000
     budget: Budget | None = None
-    heading: str = "[Summary of {count} earlier messages]"
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         if self.budget is not None:
@@ -211,7 +209,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
         room = None if window is None else window - self.max_tokens - estimate_tokens(self.prompt) - window // 10
         pieces = _split(excerpt.messages, room)
         texts = [await self._summarise(model, piece, ctx) for piece in pieces]
-        heading = self.heading.replace("{count}", str(len(excerpt.messages)))
+        heading = f"[Summary of {len(excerpt.messages)} earlier messages]"
         return (runtime_message("\n".join([heading, *texts]), excerpt.messages),)
 
     async def _summarise(self, model: Model, messages: Sequence[Message], ctx: Context, clip: bool = False) -> str:

@@ -189,11 +189,9 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
     Args:
         memory_id: The id of the memory, as recall shows it in brackets.
     """
-    memory = _mind(ctx).open(ctx)
-    if await memory.forget(memory_id.strip("[] ")):
+    memory, name = _mind(ctx).open(ctx), memory_id.strip("[] ")
+    if await memory.forget(name) or await memory.history(name):
         return _memory_result(f"The memory {memory_id} is forgotten.")
-    if await memory.history(memory_id.strip("[] ")):
-        return _memory_result(f"The memory {memory_id} was forgotten before.")
     raise ToolError(f"there is no memory {memory_id!r}; recall shows their ids in brackets", kind="not_found")
 
 
