@@ -28,11 +28,7 @@ _LONGEST_NUMBER = 5_000
 
 
 def partial_values(events: AsyncIterable[Event], kind: "TypeForm[T]", *, tool: str | None = None) -> AsyncIterator[T]:
-    """Read a stream and yield the answer of its agent as a typed value that grows, or the arguments of a tool::
-
-        async with agent.stream("Describe Ur.") as events:
-            async for city in partial_values(events, City):
-                print(city)
+    """Read a stream and yield the answer of its agent as a typed value that grows, or the arguments of a tool.
 
     Each value is a true value of the type, with all its constraints: it is yielded once its required fields are there,
     and an item or field at the end that does not fit yet is left out. Strings and lists grow; give fields a default to

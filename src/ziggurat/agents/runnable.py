@@ -145,8 +145,7 @@ class Runnable(RunQueue[Out]):
             labels: Plain values to store with the run from its start.
             environment: Its clock, ids and chance, such as for a test.
             detached: Start a separate run even inside another.
-            decisions: For a run that is continued; see `resume`.
-            strict: For a run that is continued; see `resume`.
+            decisions, strict: For a run that is continued; see `resume`.
 
         Raises:
             RunNotFound: a run is to be continued that the store does not have.

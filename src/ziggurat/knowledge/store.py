@@ -112,10 +112,7 @@ class GraphStore:
         await self._write(lambda: self._put(things, together=False))
 
     async def update(self, *things: Entity | Relation) -> None:
-        """Add entities and relations, merging each with the existing one: all of them or none.
-
-        See `Entity.updated` and `Relation.updated`. Updates of one entity by several processes are all kept.
-        """
+        """Add or merge entities and relations, all or none; updates of one by several processes are all kept."""
         await self._write(lambda: self._put(things, together=True))
 
     async def remove_entity(self, name: str, /) -> bool:

@@ -36,7 +36,6 @@ def workflow(
             store="sqlite:///plans.db",
         )
         run = await review.run("ziggurats", run_id="text-1")
-        run.text, run.output.variables, run.output.nodes
 
     A flow is a `Runnable`: the plan is run, resumed at the node it had come to, replayed and forked as an agent is. Its
     output is a `PlanResult`, and the text of its answer is the output of the last node. Each change of a node's status
