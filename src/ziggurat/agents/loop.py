@@ -113,7 +113,8 @@ class LoopRun:
         if self.loop.hidden:
             self.found |= found_in(results)
         for result in results:
-            self._count_retry(result)
+            if self.retries or result.error is not None:
+                self._count_retry(result)
 
     def _count_retry(self, result: ToolResult) -> None:
         if result.error not in (None, "retry"):
