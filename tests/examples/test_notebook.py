@@ -66,6 +66,6 @@ def test_the_cells_show_tables_and_a_live_view() -> None:
     assert "[80,160,150]" in live.printed
     assert "2 steps · 1 tool call" in lines[-1]
     called, shown = actions.printed.splitlines()
-    assert called == "analyst/step-1/tool-1:sales calls sales"
+    assert called == "calls sales"
     assert shown.startswith("<AgentRun Completed '[120,90,140]', 2 steps")
     assert "run = await agent.run(...)" in blocked.printed
