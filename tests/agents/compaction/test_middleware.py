@@ -265,22 +265,26 @@ def test_a_trigger_is_due() -> None:
         (over_messages(5), 0, None, False),
         (over_messages(4), 0, None, True),
         (over_tokens(800) | over_turns(2), 0, None, True),
-        (over_tokens(800) | over_turns(3), 0, None, False),
+        (over_tokens(800) & over_turns(2), 0, None, False),
+        (over_tokens(800) & over_turns(2), 801, None, True),
     ]
     for trigger, tokens, window, due in cases:
         assert trigger.due(rewrite_request(TALK, tokens=tokens, window=window)) is due, trigger
 
 
-def test_the_limit_of_one_or_the_other_is_the_least() -> None:
+def test_limits_are_the_least_of_one_or_the_other_and_the_most_of_both() -> None:
     view = rewrite_request(TALK, window=1000)
     assert at_fraction(0.5).limit(view) == 500
     assert (at_fraction(0.5) | over_tokens(400) | over_turns(1)).limit(view) == 400
+    assert (at_fraction(0.5) & over_tokens(400)).limit(view) == 500
     assert over_turns(1).limit(view) is None
     assert at_fraction(0.5).limit(rewrite_request(TALK)) is None
 
 
 def test_a_trigger_reads_as_it_was_written() -> None:
-    assert repr(at_fraction(0.8) | over_tokens(9)) == "at_fraction(0.8) | over_tokens(9)"
+    assert (
+        repr(at_fraction(0.8) | over_tokens(9) & over_turns(3)) == "at_fraction(0.8) | (over_tokens(9) & over_turns(3))"
+    )
     assert repr(over_messages(7)) == "over_messages(7)"
 
 

@@ -30,7 +30,7 @@ Selector = Callable[..., list[Span]]
 
 
 class Trigger(CheckedStruct, frozen=True):
-    """A condition on the next model request; ``one | other`` holds if either does.
+    """A condition on the next model request; ``one | other`` holds if either does, ``&`` if both do.
 
     `due` returns whether to compact, `limit` the most tokens that the request may have without compaction, or None.
     """
@@ -40,10 +40,21 @@ class Trigger(CheckedStruct, frozen=True):
     description: str = "Trigger()"
 
     def __or__(self, other: "Trigger") -> "Trigger":
-        def limit(request: RewriteRequest) -> int | None:
-            return min((at for each in (self, other) if (at := each.limit(request)) is not None), default=None)
+        return Trigger(
+            lambda request: self.due(request) or other.due(request),
+            lambda request: min(self._limits(other, request), default=None),
+            f"{self} | {other}",
+        )
 
-        return Trigger(lambda request: self.due(request) or other.due(request), limit, f"{self} | {other}")
+    def __and__(self, other: "Trigger") -> "Trigger":
+        return Trigger(
+            lambda request: self.due(request) and other.due(request),
+            lambda request: max(self._limits(other, request), default=None),
+            f"({self} & {other})",
+        )
+
+    def _limits(self, other: "Trigger", request: RewriteRequest) -> list[int]:
+        return [limit for each in (self, other) if (limit := each.limit(request)) is not None]
 
     def __repr__(self) -> str:
         return self.description
