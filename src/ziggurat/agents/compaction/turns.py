@@ -26,14 +26,13 @@ _SHORTEST, _LONGEST = 5, 25  # the fewest and most words of a sentence that is k
 
 _SHORTEST_WORD, _LINE = 4, 80
 
-_Block = tuple[Message, ...]  # the messages of one turn
-
 
 class Turn(Struct, frozen=True):
     """A part of a conversation that stays or goes as a whole; its age is in hours if known, else in turns after it."""
 
     text: str
     age: float = 0.0
+    messages: tuple[Message, ...] = ()
 
 
 Importance = Callable[[Turn], float]  # returns how much a turn matters, from 0 to 1
@@ -124,18 +123,22 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
         self, messages: Sequence[Message], *, ages: Sequence[float] | None = None, room: int | None = None
     ) -> Shortened:
         """Shorten messages, with the results of every call in them; `ages` has the age of each turn, in hours."""
-        blocks, turns = _turns_in(messages, ages)
-        worth = [self.importance(turn) for turn in turns]
+        turns = _turns_in(messages, ages)
         recent = len(turns) - max(self.recent, 1)
-        chosen = {at for at in range(len(turns)) if at >= recent or worth[at] >= self.threshold}
-        segments = _segments(blocks, chosen)
-        replaced = {at for each in segments for at in range(each.first, each.first + each.count)}
-        kept = [at for at in range(len(turns)) if at not in replaced]
-        before = len(kept) + len(segments)
-        limit = room if self.tokens is None else self.tokens
-        if limit is not None:
-            kept, segments = _remove_oldest(blocks, kept, segments, limit)
-        return _shortened(messages, blocks, kept, segments, before - len(kept) - len(segments))
+        stays = [self.importance(turn) >= self.threshold or at >= recent for at, turn in enumerate(turns)]
+        kept, notes = deque[int](), deque[Segment]()
+        for chosen, group in groupby(range(len(turns)), lambda at: stays[at]):
+            places = [*group]
+            note = None if chosen else _segment(places[0], turns[places[0] : places[-1] + 1])
+            if note is None:
+                kept.extend(places)
+            else:
+                notes.append(note)
+        before, limit = len(kept) + len(notes), room if self.tokens is None else self.tokens
+        used = sum(_size(turns[at].messages) for at in kept) + _size(each.message for each in notes)
+        while limit is not None and used // 4 > limit and (notes or len(kept) > 1):  # the oldest notes first
+            used -= characters(notes.popleft().message) if notes else _size(turns[kept.popleft()].messages)
+        return _shortened(messages, turns, [*kept], [*notes], before - len(kept) - len(notes))
 
 
 class TurnCount(CheckedStruct, frozen=True, kw_only=True):
@@ -165,33 +168,30 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
 
     def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> Shortened:
         """Shorten messages, which must include the results of every call in them."""
-        blocks, turns = _turns_in(messages, ages)
+        turns = _turns_in(messages, ages)
         if len(turns) <= self.max_turns:
             return Shortened(tuple(messages), tuple(range(len(turns))))
         old = max(0, len(turns) - self.recent)
         worth = [self.importance(turn) for turn in turns]
         important = self.important or (lambda turn: False)
-        restored = {at for at, turn in enumerate(turns) if worth[at] >= _IMPORTANT or important(turn)}
+        kept = {at for at, turn in enumerate(turns) if worth[at] >= _IMPORTANT or important(turn)}
         windows: list[Segment] = []
         for first in range(0, old, self.window):
             places = range(first, min(first + self.window, old))
-            window = _window(places, turns, blocks, restored)
+            window = _window(places, turns, kept)
             if window is None:
-                restored.update(places)
+                kept.update(places)
             else:
                 windows.append(window)
-        kept = sorted(restored.union(self._distinct(blocks, turns, worth, old)))
-        return _shortened(messages, blocks, kept, windows)
-
-    def _distinct(
-        self, blocks: Sequence[_Block], turns: Sequence[Turn], worth: Sequence[float], old: int
-    ) -> Iterable[int]:
-        distinct: list[int] = []
+        distinct: list[Turn] = []
         for at in sorted(range(old, len(turns)), key=lambda place: (-worth[place], -place)):
-            rivals = [turns[each].text for each in distinct if blocks[each][0].role == blocks[at][0].role]
-            if not any(jaccard(turns[at].text, rival) >= self.duplicate for rival in rivals):
-                distinct.append(at)
-        return distinct
+            if not any(self._are_alike(turns[at], each) for each in distinct):
+                distinct.append(turns[at])
+                kept.add(at)
+        return _shortened(messages, turns, sorted(kept), windows)
+
+    def _are_alike(self, one: Turn, other: Turn) -> bool:
+        return one.messages[0].role == other.messages[0].role and jaccard(one.text, other.text) >= self.duplicate
 
 
 def entities_in(text: str) -> tuple[str, ...]:
@@ -219,12 +219,12 @@ def jaccard(one: str, other: str) -> float:
     return len(words & others) / len(either) if either else 1.0
 
 
-def _turns_in(messages: Sequence[Message], ages: Sequence[float] | None) -> tuple[list[_Block], list[Turn]]:
+def _turns_in(messages: Sequence[Message], ages: Sequence[float] | None) -> list[Turn]:
     blocks = [tuple(messages[start:end]) for start, end in units(messages)]
     if ages is not None and len(ages) != len(blocks):
         raise ConfigurationError(f"ages has {len(ages)} numbers for {len(blocks)} turns: give one for each")
     ages = [float(after) for after in reversed(range(len(blocks)))] if ages is None else ages
-    return blocks, [Turn(_text_of(block), age) for block, age in zip(blocks, ages, strict=True)]
+    return [Turn(_text_of(block), age, block) for block, age in zip(blocks, ages, strict=True)]
 
 
 def _text_of(messages: Iterable[Message]) -> str:
@@ -238,80 +238,48 @@ def _text_of(messages: Iterable[Message]) -> str:
 
 
 def _shortened(
-    messages: Sequence[Message],
-    blocks: Sequence[_Block],
-    kept: Sequence[int],
-    segments: Sequence[Segment],
-    dropped: int = 0,
+    messages: Sequence[Message], turns: Sequence[Turn], kept: Sequence[int], notes: Sequence[Segment], dropped: int = 0
 ) -> Shortened:
-    placed = [*((each.first, 0, (each.message,)) for each in segments), *((at, 1, blocks[at]) for at in kept)]
+    placed = [*((each.first, 0, (each.message,)) for each in notes), *((at, 1, turns[at].messages) for at in kept)]
     left = tuple(message for _, _, block in sorted(placed, key=lambda each: each[:2]) for message in block)
     saved = max(0, _size(messages) // 4 - _size(left) // 4)
-    return Shortened(left, tuple(kept), tuple(segments), dropped, saved)
+    return Shortened(left, tuple(kept), tuple(notes), dropped, saved)
 
 
 def _size(messages: Iterable[Message]) -> int:
     return sum(map(characters, messages))
 
 
-def _segments(blocks: Sequence[_Block], chosen: Collection[int]) -> list[Segment]:
-    ranges = [[*places] for stays, places in groupby(range(len(blocks)), lambda at: at in chosen) if not stays]
-    segments = (_segment(places[0], blocks[places[0] : places[-1] + 1]) for places in ranges)
-    return [segment for segment in segments if segment is not None]
-
-
-def _segment(first: int, blocks: Sequence[_Block]) -> Segment | None:
+def _segment(first: int, turns: Sequence[Turn]) -> Segment | None:
     """Return the segment with the longest note that is shorter than its turns; None if every note is too long."""
-    messages = [message for block in blocks for message in block]
-    texts = [_text_of(block) for block in blocks]
-    entities = tuple(dict.fromkeys(name for text in texts for name in entities_in(text)))
-    sentences = (" ".join(sentence.split()) for text in texts for sentence in _SENTENCE.split(text))
+    messages = [message for turn in turns for message in turn.messages]
+    entities = tuple(dict.fromkeys(name for turn in turns for name in entities_in(turn.text)))
+    sentences = (" ".join(sentence.split()) for turn in turns for sentence in _SENTENCE.split(turn.text))
     long = (each for each in sentences if _SHORTEST <= len(each.split()) <= _LONGEST)
     facts = tuple(dict.fromkeys(long))[:_FACTS]
     roles = ", ".join(dict.fromkeys(message.role for message in messages))
-    count = "1 turn" if len(blocks) == 1 else f"{len(blocks)} turns"
-    head = f"[{count} from {roles} left out.]"
+    head = f"[{len(turns)} turn{'s' if len(turns) > 1 else ''} from {roles} left out.]"
     room = _size(messages)
     for topics, many in [*((_TOPICS, many) for many in range(len(facts), -1, -1)), (0, 0)]:
         names = ", ".join(entities[:topics])
         lines = [f"{head[:-1]} Topics: {names}.]" if names else head, *(f"- {fact}" for fact in facts[:many])]
         note = runtime_message("\n".join(lines), messages)
         if characters(note) < room:
-            return Segment(first, len(blocks), note, facts[:many], entities)
+            return Segment(first, len(turns), note, facts[:many], entities)
     return None
 
 
-def _remove_oldest(
-    blocks: Sequence[_Block], kept: Iterable[int], segments: Iterable[Segment], limit: int
-) -> tuple[list[int], list[Segment]]:
-    turns, notes = deque(kept), deque(segments)
-    used = sum(_size(blocks[at]) for at in turns) + _size(each.message for each in notes)
-    while used // 4 > limit and notes:
-        used -= characters(notes.popleft().message)
-    while used // 4 > limit and len(turns) > 1:
-        used -= _size(blocks[turns.popleft()])
-    return [*turns], [*notes]
-
-
-def _window(
-    places: range, turns: Sequence[Turn], blocks: Sequence[_Block], restored: Collection[int]
-) -> Segment | None:
-    """Return old turns with the longest note, of a line for each that is not restored, that is shorter than they."""
+def _window(places: range, turns: Sequence[Turn], kept: Collection[int]) -> Segment | None:
+    """Return old turns with the longest note, of a line for each that is not kept, that is shorter than they."""
     texts = {at: " ".join(turns[at].text.split()) for at in places}
-    counted = Counter(word for text in texts.values() for word in dict.fromkeys(_words(text)))
-    common = tuple(word for word, count in counted.items() if 2 * count >= len(texts))
+    counted = Counter(word for text in texts.values() for word in dict.fromkeys(_WORD.findall(text.lower())))
+    often = (word for word, count in counted.items() if 2 * count >= len(texts))
+    common = tuple(word for word in often if len(word) >= _SHORTEST_WORD)
     head = f"[{len(texts)} earlier turn{'s' if len(texts) > 1 else ''}, in short]"
-    missing = [at for at in places if at not in restored]
+    missing = [at for at in places if at not in kept]
     lines = [text if len(text) <= _LINE else f"{text[: _LINE - 1]}…" for at in missing if (text := texts[at])]
-    about = [message for at in missing for message in blocks[at]]
+    about = [message for at in missing for message in turns[at].messages]
     room = sum(len(turns[at].text) for at in missing)
     notes = ("\n".join([head, *(f"- {line}" for line in lines)]), head, f"[{len(texts)} turns]")
     note = next((each for each in notes if len(each) < room), None)
-    if note is None:
-        return None
-    return Segment(places.start, len(texts), runtime_message(note, about), common=common)
-
-
-def _words(text: str) -> list[str]:
-    spaced = "".join(character if character.isalnum() else " " for character in text.lower())
-    return [word for word in spaced.split() if len(word) >= _SHORTEST_WORD]
+    return None if note is None else Segment(places.start, len(texts), runtime_message(note, about), common=common)
