@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
     from ziggurat.messages.diagram import Diagram
     from ziggurat.observe.tree import RunTree
-    from ziggurat.stores.waiting import Kinds, PendingRuns
+    from ziggurat.runs.pending import Kinds, PendingRuns
 
 
 class RunRecords(Generic[Out]):
@@ -65,16 +65,9 @@ class RunRecords(Generic[Out]):
         Raises:
             ConfigurationError: a kind is unknown, or `after` is not the `next` of a page.
         """
-        from ziggurat.stores.waiting import pending_runs
+        from ziggurat.runs.pending import pending_runs
 
-        return await pending_runs(
-            lambda place, limit: self._runs.logs(limit, agent=self.name, labels=labels, asking=place),
-            self._runs.read,
-            self._runs.inbox,
-            kinds,
-            after,
-            limit,
-        )
+        return await pending_runs(self._runs, self.name, labels, kinds, after, limit)
 
     @checked
     async def decide(self, run_id: RunId, decisions: Decisions, *, environment: Environment | None = None) -> None:

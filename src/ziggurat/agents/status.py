@@ -11,7 +11,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.runs.opener import Opener
-from ziggurat.stores.waiting import undecided
+from ziggurat.runs.pending import undecided
 
 
 class RunStatus(Struct, frozen=True):
@@ -60,7 +60,7 @@ async def read_status(opener: Opener, run_id: str) -> RunStatus:
         opener.runs.is_driven(info),
         labels_of(entries[0]),
         (*(prompt or ()), *(message for step in steps for message in step.messages())),
-        await undecided(journal, run_id, opener.runs.inbox),
+        await undecided(journal, run_id, opener.runs),
         tally.usage,
         tally.model_calls,
         tally.tool_calls,

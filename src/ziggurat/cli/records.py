@@ -126,7 +126,7 @@ def pending(
       ziggurat pending --agent desk --store sqlite:///agents.db
       ziggurat pending --json | jq -r .run
     """
-    from ziggurat.stores.waiting import pending as pending_in
+    from ziggurat.runs.pending import pending as pending_in
 
     labels = stores.labels_from(label)
     waiting = stores.with_store(

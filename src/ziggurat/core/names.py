@@ -231,13 +231,13 @@ NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "ziggurat.stores": {
+        "runs.pending": "pending",
         "stores.addresses": "connect",
         "stores.file": "FileStore",
         "stores.local": "InMemoryStore",
         "stores.postgres": "PostgresStore",
         "stores.session": "Session",
         "stores.sqlite": "SqliteStore",
-        "stores.waiting": "pending",
     },
     "ziggurat.teams": {
         "teams.delegating": "background",

@@ -1,7 +1,6 @@
 """Which calls of which runs wait for people, read from their records."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
@@ -9,23 +8,15 @@ from ziggurat.core.log import logger
 from ziggurat.core.settings import PositiveInt, checked, meant_by
 from ziggurat.journal.entries import Decided
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.rows import read_inbox
-from ziggurat.journal.store import OPEN, InboxItem, LogInfo, Store
+from ziggurat.journal.store import OPEN, Store
 from ziggurat.messages.agent import PendingItem, recorded_items
 from ziggurat.messages.posted import PostedDecisions, PostedWithdrawal, read_posted
-from ziggurat.stores.addresses import shared
-from ziggurat.stores.records import read_record
+from ziggurat.runs.runs import Runs, runs_of
 
 Kinds = Collection[Literal["tool", "model", "question"]]
 """Kinds of what waits for a person: a call of a tool, a call of a model, a question of a flow or a tool."""
 
 _KINDS = ("tool", "model", "question")
-
-Find = Callable[[tuple[float, str], int], Awaitable[Sequence[LogInfo]]]
-"""Returns the runs that ask something, after one of them, and at most so many."""
-
-
-ReadInbox = Callable[[str], Awaitable[Sequence[InboxItem]]]  # returns the items of a run's inbox
 
 
 class PendingRuns(dict[str, tuple[PendingItem, ...]]):
@@ -67,18 +58,13 @@ async def pending(
     Raises:
         ConfigurationError: a kind is unknown, or `after` is not the `next` of a page.
     """
-    store = shared(store)
-
-    async def find(place: tuple[float, str], most: int) -> list[LogInfo]:
-        return await store.logs("run:", limit=most, agent=agent, labels=labels, asking=place)
-
-    return await pending_runs(find, partial(read_record, store), partial(read_inbox, store), kinds, after, limit)
+    return await pending_runs(runs_of(store), agent, labels, kinds, after, limit)
 
 
 async def pending_runs(
-    find: Find,
-    read: Callable[[str], Awaitable[LocalJournal]],
-    inbox: ReadInbox,
+    runs: Runs,
+    agent: str | None,
+    labels: Mapping[str, object] | None,
     kinds: Kinds | None,
     after: str | None,
     limit: int,
@@ -86,13 +72,13 @@ async def pending_runs(
     for unknown in sorted({*(kinds or ())}.difference(_KINDS)):
         raise ConfigurationError(f"{unknown!r} is none of the kinds {', '.join(_KINDS)}{meant_by(unknown, {*_KINDS})}")
     waiting, place = PendingRuns(), _place_of(after)
-    while infos := await find(place, limit):
+    while infos := await runs.logs(limit, agent=agent, labels=labels, asking=place):
         for info in infos:
             if len(waiting) == limit:
                 waiting.next = f"{place[0]!r} {place[1]}"
                 return waiting
             place = (info.created, info.log)
-            items = await _items(info, read, inbox)
+            items = await _items(runs, info.id)
             items = tuple(item for item in items if item.needs_decision and (kinds is None or item.stage in kinds))
             if items:
                 waiting[info.id] = items
@@ -107,23 +93,21 @@ def _place_of(after: str | None) -> tuple[float, str]:
         raise ConfigurationError(f"after={after!r} is not the `next` of a page of pending()") from None
 
 
-async def _items(
-    info: LogInfo, read: Callable[[str], Awaitable[LocalJournal]], inbox: ReadInbox
-) -> tuple[PendingItem, ...]:
+async def _items(runs: Runs, run_id: str) -> tuple[PendingItem, ...]:
     try:
-        journal = await read(info.id)
+        journal = await runs.read(run_id)
     except RunNotFound:
         return ()
     except JournalCorrupt as error:
-        logger.warning("what waits in the run %s cannot be listed: %s", info.id, error)
+        logger.warning("what waits in the run %s cannot be listed: %s", run_id, error)
         return ()
-    return await undecided(journal, info.id, inbox)
+    return await undecided(journal, run_id, runs)
 
 
-async def undecided(journal: LocalJournal, run_id: str, inbox: ReadInbox) -> tuple[PendingItem, ...]:
+async def undecided(journal: LocalJournal, run_id: str, runs: Runs) -> tuple[PendingItem, ...]:
     """Return what waits in a run by its record, without what decisions are posted on that the run will use."""
     items = recorded_items(journal) if journal.ended is None or journal.ended.stop in OPEN else ()
-    posted = [(each, read_posted(each.data)) for each in (await inbox(run_id) if items else ())]
+    posted = [(each, read_posted(each.data)) for each in (await runs.inbox(run_id) if items else ())]
     used = {entry.posted for entry in journal.entries if isinstance(entry, Decided)} if posted else ()
     withdrawn = {content.key for _, content in posted if isinstance(content, PostedWithdrawal)}
     decided: set[str] = set()
