@@ -111,9 +111,6 @@ class _Waiter:
         self.permit: Permit | None = None
         self.refusal: LimitExceeded | None = None
 
-    def ring(self) -> None:
-        ring(self.bell)
-
 
 class RateLimiter:
     """A number of requests, and a total weight, in any period of `seconds` (a sliding window).
@@ -331,7 +328,7 @@ class RateLimiter:
         with self._lock:
             self._let_pass(clock.monotonic())
             if timed is not None:
-                timed.ring()
+                ring(timed.bell)
 
     def _let_pass(self, now: float) -> None:
         self._remove_expired(now)
@@ -342,19 +339,19 @@ class RateLimiter:
                 if not self.fits(self._requests, self._weight, waiter.weight):
                     break
                 waiter.permit = self._add(now, 1, waiter.weight)
-                waiter.ring()
+                ring(waiter.bell)
             waiting.popleft()
         if waiting:
             self._refuse_late(now)
         if waiting:
-            waiting[0].ring()  # its turn may come at another time than it knows
+            ring(waiting[0].bell)  # its turn may come at another time than it knows
 
     def _refuse_late(self, now: float) -> None:
         late = [(waiter, due) for waiter, due in self._due_times(now, tuple(self._waiting)) if due > waiter.latest]
         for waiter, due in late:
             self._waiting.remove(waiter)
             waiter.refusal = self._refusal(due - now)
-            waiter.ring()
+            ring(waiter.bell)
 
     def _due_times(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
         """Yield when each waiter will have its turn; those too late are not counted for the waiters after them."""

@@ -89,12 +89,11 @@ class AgentMemory(View):
         Raises:
             ConfigurationError: a key is given for another kind than a fact, or as `EpisodicMemory.remember`.
         """
-        views: dict[str, View] = {"episodic": self.episodic, "semantic": self.semantic, "longterm": self.longterm}
-        if key is not None and kind != "semantic":
-            raise ConfigurationError(f"remember: only facts have a key; use kind='semantic', got {kind!r}")
-        if key is not None:
+        if kind == "semantic":
             return await self.semantic.remember(content, key=key, **options)
-        return await views[kind].remember(content, **options)
+        if key is not None:
+            raise ConfigurationError(f"remember: only facts have a key; use kind='semantic', got {kind!r}")
+        return await (self.episodic if kind == "episodic" else self.longterm).remember(content, **options)
 
     @checked
     async def recall(self, query: str, *, limit: NonNegativeInt = 10, tags: Words = ()) -> list[Recalled]:

@@ -118,15 +118,7 @@ class MergeRequest(CheckedStruct, frozen=True):
 
 
 class MergeReport(Struct, frozen=True):
-    """What was merged.
-
-    Attributes:
-        owner: The owner of the memories.
-        examined: How many memories there were at the start.
-        archived: How many of them were merged, and so archived.
-        summaries: The new memories.
-        usage: What the model used that wrote them.
-    """
+    """What was merged: how many memories there were, how many are archived now, the new ones, and the model's usage."""
 
     owner: str
     examined: int

@@ -1,11 +1,6 @@
 """Scores: functions that compute what a memory is worth at a given time; and which memories are evicted by them.
 
-A score never changes a memory. The effect of time on importance is computed from when the memory was created and last
-used, so scoring it a hundred times gives the same result as scoring it once.
-
-::
-
-    score = hybrid(recency_weight=0.3, frequency_weight=0.2, worth=product(importance, half_life(hours=24)))
+A score never changes a memory: the effect of time is computed from when it was created and last used.
 """
 
 import math
@@ -60,23 +55,13 @@ def half_life(hours: PositiveFloat) -> Score:
 
 @checked
 def recency(hours: PositiveFloat = 24.0) -> Score:
-    """Score by age: ``exp(-age_in_hours / hours)``, from 1 down to 0.
-
-    Args:
-        hours: After how many hours 1/e, about 0.37, is left; `hybrid` uses 24.
-    """
+    """Score by age: ``exp(-age_in_hours / hours)``, from 1 down to 0; after so many hours 1/e, about 0.37, is left."""
     return _fading("recency", hours * _HOUR)
 
 
 @checked
 def retention(stability_days: PositiveFloat = 30.0) -> Score:
-    """Score by Ebbinghaus' forgetting curve: ``exp(-days_since_last_use / stability_days)``, from 1 down to 0.
-
-    Recalling a memory rehearses it, so its curve starts again.
-
-    Args:
-        stability_days: After how many days without use 1/e, about 0.37, is left.
-    """
+    """Score by Ebbinghaus' forgetting curve: ``exp(-days_since_last_use / stability_days)``, from 1 down to 0."""
     stability = stability_days * _DAY
 
     def retention(record: MemoryRecord, at: ScoringInputs) -> float:

@@ -1,7 +1,6 @@
 """The search of all stores: find candidates by words and by vectors, and judge how good each match is.
 
-A store only provides counts, entries of its index and vectors (`Source`); what is found, and in which order, is decided
-here, so that all stores give the same answers.
+A store only provides counts, entries of its index and vectors (`Source`), so that all stores give the same answers.
 """
 
 import math
@@ -245,11 +244,10 @@ _SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f\n])\s*")
 
 
 class Recalled(Struct, frozen=True):
-    """A recalled memory with its score.
+    """A recalled memory, as it was before this recall, with its score and relevance.
 
     Attributes:
-        record: The memory, as it was before this recall was recorded in it.
-        score: Its score; comparable only within one recall. Without a score of its own, a view gives the relevance.
+        score: Comparable only within one recall. Without a score of its own, a view gives the relevance.
         relevance: How relevant it is to the query by meaning and words; None if only words were compared, or if there
             was no query.
     """

@@ -63,10 +63,8 @@ class Hit(Struct, frozen=True):
     """A memory that was found, and how well it matches.
 
     Attributes:
-        record: The memory.
         similarity: The cosine of its vector and the query's; None if either is missing.
-        text_score: The share of the query's words that it has, weighted by their rarity, from 0 to 1; None if it has
-            none of them.
+        text_score: The share of the query's words that it has, weighted by their rarity; None if it has none of them.
         relevance: How good the match is, at most 1; hits are ordered by it. By words alone it is `text_score`, by
             meaning alone `similarity`, by both `search.relevance`.
     """

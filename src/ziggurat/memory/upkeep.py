@@ -27,13 +27,7 @@ _DAY = 86400.0
 
 
 class Finding(Struct, frozen=True):
-    """One problem that an audit found.
-
-    Attributes:
-        ids: The memories concerned, the oldest first.
-        texts: Their contents.
-        why: Why they were reported.
-    """
+    """One problem that an audit found: the ids and texts of the memories, the oldest first, and why."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -47,17 +41,13 @@ class Growth(Struct, frozen=True):
 
 
 class MemoryAudit(Struct, frozen=True):
-    """The result of an audit.
+    """The result of an audit: how many memories there are, in use or archived, and what was found.
 
     Attributes:
         owner: The owner whose memory was examined; None for all owners.
-        examined: How many memories are in use.
-        archived: How many are archived.
         tainted: How many of those in use were made from tool results.
-        kinds: How many of those in use there are of each kind.
         duplicates: Memories stored more than once, one finding for each group.
         doubts: Facts with another one that was to replace them and is more tainted, one finding for each pair.
-        growth: How the memory grows.
         changes: Memories that took the place of others, or into which others were merged, each with those others.
             `View.undo` brings the others back.
     """

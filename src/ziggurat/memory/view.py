@@ -269,15 +269,12 @@ class View:
     ) -> list[Recalled]:
         """Return the most relevant memories, best first, each text once; nothing counts as recalled.
 
-        A long query is searched in pieces of some sentences, and a memory counts by the piece that it matches best.
-
         Args:
-            query: What to search for.
+            query: What to search for; a long one is searched in pieces of some sentences.
             limit: The maximum number of results.
             tags: Only memories that have all of these tags.
             floor: The relevance that a memory must have, see `Query`; 0 to find all, however irrelevant.
-            without: No memories of these kinds.
-            apart: Kinds that may be many: of the others, up to `limit` are returned as well; see `Query`.
+            without, apart: Kinds to leave out, or that may be many; see `Query`.
         """
         query_of = Query(
             owner=self.owner,

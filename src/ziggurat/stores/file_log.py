@@ -1,7 +1,6 @@
 """The two files of a log, ``log.jsonl`` and ``inbox.jsonl``: lines are appended; a last line that is torn counts not.
 
-The first line of a log is its description. Rows follow, and before those of each writer, who has the lease. The lock of
-the file is the lease, so it ends with its process.
+The first line of a log is its description. Rows follow, and before those of each writer, who has the lease.
 """
 
 import contextlib

@@ -136,12 +136,12 @@ async def _keep_note(mind: ActiveMemory, note: Note, ids: list[str], ctx: Contex
     if note.subject is not None:
         facts[SUBJECT] = note.subject
     related = await _find_related(memory, note) if note.kind == "semantic" else _Related()
-    if related.same is not None and related.replaced is None:
-        return StoredNote(related.same, known=True)
-    if related.same is not None and related.replaced is not None:
-        record = replace(related.same, supersedes=related.same.supersedes or related.replaced.id)
-        await memory.store.put([record, replace(related.replaced, archived=True)])
-        return StoredNote(record, related.replaced)
+    if related.same is not None:
+        record = related.same
+        if related.replaced is not None:
+            record = replace(record, supersedes=record.supersedes or related.replaced.id)
+            await memory.store.put([record, replace(related.replaced, archived=True)])
+        return StoredNote(record, related.replaced, known=related.replaced is None)
     if related.doubted:
         facts[DOUBTS] = [record.id for record in related.doubted]
     record = await memory.remember(
