@@ -219,7 +219,7 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeco
         delay: Seconds; the 95th percentile of the latency is a good start.
 
     Raises:
-        ConfigurationError: `delay` is negative or not finite, or something is not a service, or has side effects.
+        ConfigurationError: something has side effects.
         Exception: when called and all fail, the error of the last to fail, with notes on those before.
     """
     effect = strongest((service, *others))

@@ -150,7 +150,7 @@ async def cache(
         seconds: How long an answer is valid; None for as long as the store keeps it.
 
     Raises:
-        ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
+        ConfigurationError: a request has no JSON form and no `key` is given.
     """
     policy = ctx.scope.get(CACHE_POLICY) or "use"
     if policy not in ("use", "refresh", "bypass"):
@@ -249,7 +249,7 @@ async def dedupe(
         key: Returns the key of a request; as for `cache`.
 
     Raises:
-        ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
+        ConfigurationError: a request has no JSON form and no `key` is given.
     """
     if ctx.replayed:
         return await inner(request, ctx)

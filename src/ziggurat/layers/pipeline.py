@@ -149,8 +149,7 @@ def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
         routes: The services by name.
 
     Raises:
-        ConfigurationError: there is no route, or something is not a service; when called, `pick` returned an unknown
-            name.
+        ConfigurationError: there is no route; when called, `pick` returned an unknown name.
     """
     if not routes:
         raise ConfigurationError("steer() needs routes, such as steer(pick, short=..., long=...)")

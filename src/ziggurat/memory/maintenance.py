@@ -65,7 +65,7 @@ class Maintenance:
         ctx: Supplies the clock, and the context of model calls and events; by default the system's.
 
     Raises:
-        ConfigurationError: there is nothing to do, a limit on cost without a price, or an argument has the wrong type.
+        ConfigurationError: there is nothing to do, or a limit on cost without a price.
     """
 
     @checked

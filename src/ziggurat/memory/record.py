@@ -43,9 +43,6 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         supersedes: The id of the record that this one replaced; that one is archived.
         archived: Whether it is out of use: no search finds it, but it can still be read.
         facts: A few plain values beside the text, such as a key or the ids it was merged from.
-
-    Raises:
-        ConfigurationError: the importance is not a number from 0 to 1.
     """
 
     id: str

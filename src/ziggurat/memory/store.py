@@ -87,32 +87,17 @@ class MemoryStore(Protocol):
     """
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store new memories.
-
-        Raises:
-            MemoryExists: one of the ids exists; none of the records was stored.
-            StoreError: the store cannot write.
-        """
+        """Store new memories; raise MemoryExists, and store none of them, if one of the ids exists."""
         ...
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store memories under their ids, replacing those that exist: all of them or none.
-
-        This way a memory and the one it supersedes change together.
-        """
+        """Store memories under their ids, replacing those that exist: all of them or none."""
         ...
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a new memory in place of those in use that have its owner, its kind and a tag, in one write.
+        """Store a new memory in place of those in use with its owner, its kind and a tag; return those, now archived.
 
-        They are archived, and the new one supersedes them, so that of concurrent writers under one tag the last one's
-        memory is in use; see `in_place_of`.
-
-        Returns:
-            The memories that were replaced, the earliest first.
-
-        Raises:
-            MemoryExists: the id exists.
+        It is one write, so that of concurrent writers the last one's memory is in use; see `in_place_of`.
         """
         ...
 
@@ -124,15 +109,12 @@ class MemoryStore(Protocol):
             capacity: How many of that owner and kind may be in use.
 
         Returns:
-            How many memories are in use beyond the capacity still, because too few ids were given.
+            How many memories are still in use beyond the capacity, because too few ids were given.
         """
         ...
 
     async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
-        """Return memories in use whose vector was not made by a model; with None, only those without a vector.
-
-        Kinds that never have a vector are left out.
-        """
+        """Return memories in use whose vector was not made by a model; with None, those that have none but could."""
         ...
 
     async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
@@ -146,7 +128,7 @@ class MemoryStore(Protocol):
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
         """Record that memories were recalled: `used` becomes `at` unless it is later already, `uses` grows by one.
 
-        A store may write such updates in batches a little later; a crash may lose the last of them.
+        That may be written a little later, so a crash may lose the last ones.
         """
         ...
 
@@ -167,8 +149,7 @@ class MemoryStore(Protocol):
         """Iterate over memories by creation time; those of the same time in the order they were added.
 
         Args:
-            owner: Only this owner's; None for all owners.
-            kind: Only this kind; None for all.
+            owner, kind: Only this owner's or kind's; None for all.
             tags: Only memories that have all of these tags.
             archived: False for those in use, True for the archived ones, None for both.
             newest_first: Begin with the latest.

@@ -70,8 +70,7 @@ class View:
             facts: A few plain values to store beside it.
 
         Raises:
-            ConfigurationError: the content is empty, an argument has the wrong type, or the owner has no memory with
-                the superseded id.
+            ConfigurationError: the content is empty, or the owner has no memory with the superseded id.
         """
         draft = self._make(content, importance, tags, origin, taint, facts or {}, supersedes=supersedes)
         (record,) = await vectorizing.with_vectors([draft], self.store, self.embedder, self.ctx)

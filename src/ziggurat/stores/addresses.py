@@ -50,8 +50,8 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
             environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
-        ConfigurationError: it is neither a URL nor a store; the URL is of no known kind, or has an unknown option; a
-            key is too short, or given for a store that is open already.
+        ConfigurationError: the URL is of no known kind, or has an unknown option; a key is too short, or given for a
+            store that is open already.
         MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):

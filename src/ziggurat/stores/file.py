@@ -70,9 +70,6 @@ class FileStore:
         clock: The clock.
         disk: The file-system operations; the system's by default.
         key: The secret with which the digests of entries are made, or several; see `connect`.
-
-    Raises:
-        ConfigurationError: an argument has the wrong type or range.
     """
 
     @reopened_after_fork

@@ -145,9 +145,6 @@ class Session:
             ``"branch"`` continues in a copy, whose id is in `run.session`.
         timeout: The maximum number of seconds to wait before LeaseHeld is raised.
         clock: The clock.
-
-    Raises:
-        ConfigurationError: an argument has the wrong type or range.
     """
 
     @checked

@@ -124,9 +124,6 @@ class SqliteStore:
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
         disk: The file-system operations for the file beside the database; the system's by default.
         key: The secret with which the digests of entries are made, or several; see `connect`.
-
-    Raises:
-        ConfigurationError: an argument has the wrong type or range.
     """
 
     @reopened_after_fork
