@@ -122,8 +122,6 @@ async def reembed(
     owner: str | None,
     embedder: Embedder,
     ctx: Context,
-    *,
-    renew_all: bool = False,
     progress: Progress | None = None,
 ) -> Reembedded:
     """Embed all memories in use without a vector of this model; written in batches, so that it can be called again."""
@@ -145,8 +143,7 @@ async def reembed(
 
     async for record in store.scan(owner=owner):
         state = replace(state, examined=state.examined + 1)
-        renewed = renew_all or record.embedding is None or record.embedder != model
-        if record.kind not in UNEMBEDDED and renewed:
+        if record.kind not in UNEMBEDDED and (record.embedding is None or record.embedder != model):
             batch.append(record)
         if len(batch) == BATCH:
             await renew()

@@ -130,15 +130,11 @@ class View:
             facts=dict(facts),
         )
 
-    async def reembed(
-        self, progress: vectorizing.Progress | None = None, *, renew_all: bool = False
-    ) -> vectorizing.Reembedded:
-        """Embed this owner's memories without a vector of the embedder's model, or all; see `vectorizing.reembed`."""
+    async def reembed(self, progress: vectorizing.Progress | None = None) -> vectorizing.Reembedded:
+        """Embed this owner's memories without a vector of the embedder's model; see `vectorizing.reembed`."""
         if self.embedder is None:
             raise ConfigurationError(f"{self!r} has no embedder to reembed with; give it embedder=...")
-        return await vectorizing.reembed(
-            self.store, self.owner, self.embedder, self.ctx, renew_all=renew_all, progress=progress
-        )
+        return await vectorizing.reembed(self.store, self.owner, self.embedder, self.ctx, progress)
 
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
