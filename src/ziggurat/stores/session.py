@@ -135,7 +135,8 @@ class Session:
         await chat.get_items(10)
 
     `agent.run(..., session="alice")` is short for a session in the agent's own store. Only one run writes it at a time,
-    in whatever process.
+    in whatever process. Its methods raise JournalCorrupt if it is damaged elsewhere than at its end, and those that
+    write LeaseHeld if a run writes it, and waiting was not allowed or took too long.
 
     Args:
         session_id: Its name.
@@ -179,27 +180,15 @@ class Session:
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def get_items(self, limit: NonNegativeInt | None = None) -> list[RunItem]:
-        """Return the newest items, at most `limit`, as they were said, even where runs continue with a short form.
-
-        Raises:
-            JournalCorrupt: the session is damaged elsewhere than at its end.
-        """
+        """Return the newest items, at most `limit`, as they were said, even where runs continue with a short form."""
         return (await self._state()).items(limit)
 
     async def get_messages(self, limit: NonNegativeInt | None = None) -> list[Message]:
-        """Return the conversation with which the next run begins: the newest messages, at most `limit`, in whole turns.
-
-        Raises:
-            JournalCorrupt: the session is damaged elsewhere than at its end.
-        """
+        """Return the newest messages, at most `limit`, in whole turns, with which the next run begins."""
         return latest((await self._state()).current(), limit)
 
     async def history(self) -> list[Message]:
-        """Return all messages as they were said, including those that compaction has replaced.
-
-        Raises:
-            JournalCorrupt: the session is damaged elsewhere than at its end.
-        """
+        """Return all messages as they were said, including those that compaction has replaced."""
         return (await self._state()).all_messages()
 
     async def damaged(self) -> tuple[int, ...]:
@@ -220,32 +209,17 @@ class Session:
     # -- writing -------------------------------------------------------------------------------------------------
 
     async def add_items(self, items: Sequence[RunItem | Message]) -> None:
-        """Add items or messages at the end.
-
-        Raises:
-            ConfigurationError: one is neither.
-            LeaseHeld: a run writes the session, and waiting for it was not allowed or took too long.
-        """
-        if isinstance(items, (str, Message)) or not isinstance(items, Sequence):
-            raise ConfigurationError(f"add_items() takes a list of items or messages, got {items!r}")
-        added: list[AddedItem] = []
-        for each in items:
-            if isinstance(each, Message):
-                added.append(AddedItem(message=each))
-            elif isinstance(each, RunItem):
-                added.append(AddedItem(item=each))
-            else:
-                raise ConfigurationError(f"a session holds items and messages, got {each!r}")
+        """Add items or messages at the end."""
+        several = isinstance(items, Sequence) and not isinstance(items, str)
+        for wrong in [each for each in items if not isinstance(each, (Message, RunItem))] if several else [items]:
+            raise ConfigurationError(f"add_items() takes a list of items and messages, got {wrong!r}")
+        added = [AddedItem(each) if isinstance(each, Message) else AddedItem(item=each) for each in items]
         if added:
             async with self._held() as lease:
                 await lease.write([ItemsAdded(self.clock.now(), tuple(added))], release=True)
 
     async def pop_item(self) -> RunItem | None:
-        """Remove the newest item and return it; None if there is none.
-
-        Raises:
-            LeaseHeld: as for `add_items`.
-        """
+        """Remove the newest item and return it; None if there is none."""
         async with self._held() as lease:
             newest = lease.state.items(1)
             if newest:
@@ -253,11 +227,7 @@ class Session:
             return newest[0] if newest else None
 
     async def clear(self) -> None:
-        """Remove everything; the rows stay in the store until the session is deleted.
-
-        Raises:
-            LeaseHeld: as for `add_items`.
-        """
+        """Remove everything; the rows stay in the store until the session is deleted."""
         async with self._held() as lease:
             await lease.write([SessionCleared(self.clock.now())], release=True)
 
@@ -269,7 +239,6 @@ class Session:
 
         Raises:
             RunExists: runs that can still be continued began in it.
-            LeaseHeld: as for `add_items`.
         """
         from ziggurat.stores.records import unfinished_runs
 
