@@ -173,16 +173,13 @@ async def cache(
 _Outcome = tuple[Any, Exception | None]  # the answer of a call, or its error
 
 
-class _Flight:
+class _Flight(Struct, eq=False):
     """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled."""
 
-    __slots__ = ("followers", "over", "until", "watch")
-
-    def __init__(self, ctx: Context, until: float) -> None:
-        self.until = until
-        self.watch = Stopwatch(ctx.clock, ctx.watch, ctx.emit)
-        self.followers: list[tuple[object, ...]] = []
-        self.over: asyncio.Future[_Outcome | None] = asyncio.get_running_loop().create_future()
+    until: float
+    watch: Stopwatch
+    over: "asyncio.Future[_Outcome | None]"
+    followers: list[tuple[object, ...]] = []
 
 
 class DedupeStore:
@@ -274,7 +271,8 @@ async def dedupe(
                 raise _copy_error(failure)
             return value  # type: ignore[no-any-return]
     outcome = None
-    flight = store._flights[name] = _Flight(ctx, clock.monotonic() + store.seconds)
+    watch, over = Stopwatch(clock, ctx.watch, ctx.emit), asyncio.get_running_loop().create_future()
+    flight = store._flights[name] = _Flight(clock.monotonic() + store.seconds, watch, over)
     try:
         with Holding(flight):
             value = await inner(request, ctx.timed(flight.watch))

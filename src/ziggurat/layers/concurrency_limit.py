@@ -5,6 +5,8 @@ from collections import deque
 from threading import RLock
 from typing import Annotated, TypeVar
 
+from msgspec import Struct
+
 from ziggurat.core.clock import Holding, Slot, Stopwatch, held
 from ziggurat.core.context import Context
 from ziggurat.core.errors import LimitExceeded
@@ -17,15 +19,12 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-class _Waiter:
-    __slots__ = ("above", "call", "granted", "returns", "turn")
-
-    def __init__(self, call: object, above: list[object], *, returns: bool) -> None:
-        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.call = call
-        self.above = above
-        self.returns = returns
-        self.granted = False
+class _Waiter(Struct, eq=False):
+    turn: "asyncio.Future[None]"
+    call: object
+    above: list[object]
+    returns: bool
+    granted: bool = False
 
 
 class Bulkhead:
@@ -98,7 +97,8 @@ class Bulkhead:
                 self._lend()
 
     def _queue_up(self, call: object, *, returns: bool) -> _Waiter:
-        waiter = _Waiter(call, [each for each in held() if self._knows(each)], returns=returns)
+        turn = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(turn, call, [each for each in held() if self._knows(each)], returns)
         others = (number for number, each in enumerate(self._waiting) if not each.returns)
         self._waiting.insert(next(others, len(self._waiting)) if returns else len(self._waiting), waiter)
         for each in waiter.above:

@@ -98,18 +98,19 @@ class Permit(Struct, eq=False):
     counts: bool = True  # until its period is over
 
 
-class _Waiter:
+class _Waiter(Struct, eq=False):
     """A call that waits for its turn; its bell rings when it should look again whether it has it."""
 
-    __slots__ = ("arrival", "bell", "latest", "permit", "refusal", "weight")
+    bell: "asyncio.Future[None]"
+    weight: float
+    latest: float
+    arrival: tuple[float, int] = (inf, 0)
+    permit: Permit | None = None
+    refusal: LimitExceeded | None = None
 
-    def __init__(self, weight: float, latest: float, arrival: tuple[float, int] = (inf, 0)) -> None:
-        self.arrival = arrival
-        self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.weight = weight
-        self.latest = latest
-        self.permit: Permit | None = None
-        self.refusal: LimitExceeded | None = None
+
+def _bell() -> "asyncio.Future[None]":
+    return asyncio.get_running_loop().create_future()
 
 
 class RateLimiter:
@@ -200,7 +201,7 @@ class RateLimiter:
         """Return the seconds until one more call would have its turn, as known at present."""
         with self._lock:
             now = clock.monotonic()
-            *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
+            *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(_bell(), weight, inf)))
             return due - now
 
     def _take_now(self, weight: float, now: float) -> Permit | None:
@@ -218,7 +219,7 @@ class RateLimiter:
             raise LimitExceeded("rate", self.weight, weight, f"a call of weight {weight:g} never fits into {self!r}")
         now = clock.monotonic()
         latest = arrival[0] + self.max_wait
-        waiter = _Waiter(weight, latest if deadline is None else min(latest, deadline), arrival)
+        waiter = _Waiter(_bell(), weight, latest if deadline is None else min(latest, deadline), arrival)
         with self._lock:
             place = len(self._waiting)
             while place and self._waiting[place - 1].arrival > arrival:
@@ -241,7 +242,7 @@ class RateLimiter:
                         return waiter.permit
                     dues = self._due_times(clock.monotonic(), tuple(self._waiting))
                     due = next(due for each, due in dues if each is waiter)
-                    waiter.bell = asyncio.get_running_loop().create_future()
+                    waiter.bell = _bell()
         except BaseException:
             with self._lock:
                 if waiter.permit is not None:

@@ -213,13 +213,14 @@ class FileStore:
         at = self._disk.open(path)
         try:
             if not lock_now(at):
-                raise lease_held(log, "" if state is None else state.info.owner)
+                raise lease_held(log, "" if state is None else state[0].owner)
             state = state_of(folder)
             if state is None or not Disk.is_at(at, path):
                 raise errors.RunNotFound(f"there is no {log} in {self.path}")
             size = repair(self._disk, at, path)
             # A last line that cannot be read says no number, and counts as a row.
-            return _Held(state.epoch, at, state.info.count or len(rows_of(path, 0)), size)
+            info, epoch = state
+            return _Held(epoch, at, info.count or len(rows_of(path, 0)), size)
         except BaseException:
             self._disk.close(at)
             raise
@@ -385,7 +386,7 @@ class FileStore:
 
     async def find(self, log: str) -> LogInfo | None:
         state = await self._do(log, lambda: state_of(self._at(log)))
-        return None if state is None else state.info
+        return None if state is None else state[0]
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         return await self._do(log, lambda: self._rows(log, after, limit))

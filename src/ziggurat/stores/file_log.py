@@ -187,13 +187,8 @@ def _item_of(number: int, line: bytes) -> InboxItem:
         return InboxItem(number, "", line)
 
 
-class LogState(Struct, frozen=True):
-    info: LogInfo
-    epoch: int
-
-
-def state_of(folder: Path) -> LogState | None:
-    """Return the state of a log, of which only the first and the last lines are read; None if there is none."""
+def state_of(folder: Path) -> tuple[LogInfo, int] | None:
+    """Return the state of a log and its epoch, of which only the first and the last lines are read; None if none."""
     path = folder / "log.jsonl"
     try:
         with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
@@ -220,7 +215,7 @@ def state_of(folder: Path) -> LogState | None:
         problem=problem,
         asks=row.asks,
     )
-    return LogState(without_lost_lease(info), lease.epoch or 0)
+    return without_lost_lease(info), lease.epoch or 0
 
 
 def _last_lines(file: BinaryIO) -> tuple[LogLine, LogLine, str]:
@@ -263,7 +258,7 @@ def described(folder: Path) -> LogInfo | None:
     """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
     try:
         state = state_of(folder)
-        return None if state is None else state.info
+        return None if state is None else state[0]
     except (StoreError, OSError) as error:
         try:
             changed = folder.stat().st_mtime

@@ -149,7 +149,6 @@ class SqliteStore:
         self._ids: dict[str, int] = {}
         self._states: dict[str, tuple[str, bool, int]] = {}  # of the last row of each held log, as in the table of logs
         self._lost = LostLeases(clock)
-        self._busy: set[str] = set()  # the agents of which the last claim has found a run
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
         self._marks = Marks(self.path, disk)
@@ -505,7 +504,7 @@ class SqliteStore:
         return dict(await self._read(lambda: self._database.execute(_ARRIVED, (self.owner,)).fetchall()))
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
-        if agent not in self._busy and not await self._read(lambda: self._due(agent, 1)):
+        if not await self._read(lambda: self._due(agent, 1)):
             return []  # without writing
         claims: list[Claim] = []
         try:
@@ -514,7 +513,6 @@ class SqliteStore:
             for claim in claims:
                 self._forget(claim.log)
             raise
-        (self._busy.add if claims else self._busy.discard)(agent)
         return claims
 
     async def woken(self, after: int, seconds: float) -> int:
