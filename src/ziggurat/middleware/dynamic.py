@@ -145,7 +145,8 @@ class Trim(Middleware):
         messages = request.messages
         if self.last is not None and len(messages) <= self.first + self.last:
             return None
-        chosen = self._chosen(self._units(messages), len(messages))
+        units = self._units(messages)  # more may have been added to the conversation since
+        chosen = self._chosen(units if units.seen == len(messages) else units.first(len(messages)))
         if len(chosen) == len(messages):
             return None
         return replace(request, messages=Transcript.of(*[messages[at] for at in chosen]))
@@ -154,7 +155,7 @@ class Trim(Middleware):
         """Return the messages of a conversation that are sent."""
         units = _Units()
         units.add(messages, by_tokens=self.tokens is not None)
-        return [messages[at] for at in self._chosen(units, len(messages))]
+        return [messages[at] for at in self._chosen(units)]
 
     def _units(self, messages: Transcript) -> "_Units":
         before = messages.beginning
@@ -165,41 +166,33 @@ class Trim(Middleware):
         units.add(messages[units.seen :], by_tokens=self.tokens is not None)
         return units
 
-    def _chosen(self, units: "_Units", length: int) -> Sequence[int]:
+    def _chosen(self, units: "_Units") -> Sequence[int]:
         """Return the places of the system messages, the first ones, perhaps the question, and the last ones."""
         said, sums, begins = units.said, units.sums, units.begins
-        count = bisect_left(said, length)  # more may have been added to the conversation since
-        if not count:
-            return range(length)
-        systems = units.systems[: bisect_left(units.systems, length)]
+        if not said:
+            return units.systems
 
         def unit_from(place: int) -> int:
             at = bisect_left(begins, place)
-            return min(begins[at], count) if at < len(begins) else count
-
-        def last_before(places: list[int]) -> int:
-            at = bisect_left(places, count)
-            return places[at - 1] if at else -1
+            return begins[at] if at < len(begins) else len(said)
 
         def start_within(after: int, bound: float) -> int:
             """Return from where on units are within the bound; the last one always is."""
-            start = unit_from(max(after, bisect_left(sums, sums[count] - bound)))
-            return start if start < count else max(after, last_before(begins))
+            start = unit_from(max(after, bisect_left(sums, sums[-1] - bound)))
+            return start if start < len(said) else max(after, begins[-1])
 
-        left = (self.last or 0) if self.tokens is None else self.tokens - units.of_systems[len(systems)]
-        head = bisect_right(sums, self.first, 0, count + 1) - 1
-        if head < count and unit_from(head) != head:  # a unit is sent whole, or not
+        left = (self.last or 0) if self.tokens is None else self.tokens - units.of_systems[-1]
+        head = bisect_right(sums, self.first) - 1
+        if unit_from(head) != head:  # a unit is sent whole, or not
             head = begins[bisect_left(begins, head) - 1]
         start, asked = start_within(head, left), list[int]()
-        question = last_before(units.people)
-        if question < 0:
-            question = last_before(units.users)
+        question = (units.people or units.users or [-1])[-1]
         if head <= question < start:  # the question is always sent
             end = unit_from(question + 1)
             start, asked = start_within(end, left - (sums[end] - sums[question])), said[question:end]
         elif not head and question >= 0:  # a conversation begins with a user's message
             start = units.users[bisect_left(units.users, start)]
-        return (*systems, *said[:head], *asked, *said[max(head, start) : count])
+        return (*units.systems, *said[:head], *asked, *said[max(head, start) :])
 
 
 class _Units:
