@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from ziggurat.core import errors
 from ziggurat.core.context import Context, root
 from ziggurat.core.log import logger
-from ziggurat.core.service import Service
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.memory.consolidating import CompressionPolicy, ConsolidationPolicy, compression, consolidation
-from ziggurat.memory.merging import MergeReport, MergeRequest
+from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.vectorizing import warn
@@ -92,11 +91,11 @@ class Maintenance:
         self._price = None if budget is None else budget.price
         self._ctx = ctx or root("maintenance")
         used = None if model is None else self._ask
-        self._work: dict[str, Service[MergeRequest, MergeReport]] = {}
-        if consolidate is not None:
-            self._work["consolidation"] = consolidation(store, consolidate, model=used, progress=self._note)
-        if compress is not None:
-            self._work["compression"] = compression(store, compress, model=used, progress=self._note)
+        note = self._note
+        by_subject = None if consolidate is None else consolidation(store, consolidate, model=used, progress=note)
+        by_age = None if compress is None else compression(store, compress, model=used, progress=note)
+        work = {"consolidation": by_subject, "compression": by_age}
+        self._work = {name: each for name, each in work.items() if each is not None}
         self.counters: Counters = Counters()  # what was done so far
         self._summaries: deque[MemoryRecord] = deque(maxlen=_SUMMARIES)
         self._task: asyncio.Task[None] | None = None

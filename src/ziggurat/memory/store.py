@@ -1,6 +1,7 @@
 """The protocol of memory stores, their queries, and how a store is opened by its URL."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Annotated, Protocol, runtime_checkable
 
@@ -206,17 +207,15 @@ def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
             )
         words = (*record.tags, *record.taint, record.origin, record.supersedes or "", record.embedder)
         if any("\0" in word for word in words):
-            raise errors.ConfigurationError(
-                f"the memory {record.id!r} holds NUL in its tags, its taint or what it supersedes"
-            )
+            raise errors.ConfigurationError(f"the memory {record.id!r} holds NUL beside its content")
         try:
             for text in (record.content, *words):
                 text.encode()
             msgspec.json.encode(record.facts)
-        except UnicodeEncodeError:
-            raise errors.ConfigurationError(
-                f"the memory {record.id!r} holds half of a character, which is not text"
-            ) from None
+            for seconds in (record.created, record.used):
+                datetime.fromtimestamp(seconds, UTC)  # audits, notes and prompts show the day
+        except (ValueError, OverflowError, OSError) as error:
+            raise errors.ConfigurationError(f"the memory {record.id!r} cannot be stored: {error}") from None
         _check_vector(record.embedding, f"the embedding of memory {record.id!r}")
 
 

@@ -229,6 +229,8 @@ ODD: list[dict[str, object]] = [
     {"supersedes": "a\0b"},
     {"content": "half \ud800"},
     {"facts": {"half": "\ud800"}},
+    {"created": 1e20},
+    {"used": float("nan")},
     {"embedding": pack([float("nan"), 1.0])},
     {"embedding": b"xyz"},
 ]

@@ -58,14 +58,8 @@ def doubtful(recalled: Recalled, bounds: Bounds) -> bool:
 def notes_on(record: MemoryRecord, *, doubt: bool = False) -> str:
     """Return when a memory was stored, in UTC, the tools it comes from, and a doubt, separated by commas."""
     tools = f"from the tool {', '.join(record.taint)}" if record.taint else ""
-    return ", ".join(filter(None, (_date(record.created), tools, "perhaps about something else" if doubt else "")))
-
-
-def _date(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
-    except (OverflowError, ValueError, OSError):  # an imported memory may have any number
-        return "no date"
+    day = datetime.fromtimestamp(record.created, UTC).date().isoformat()
+    return ", ".join(filter(None, (day, tools, "perhaps about something else" if doubt else "")))
 
 
 def memories_in(messages: Sequence[Message]) -> tuple[str, ...]:
