@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import wraps
 from inspect import currentframe
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
-from weakref import WeakSet, finalize, ref
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary, WeakSet, finalize, ref
 
 from msgspec import Struct
 
@@ -23,6 +24,8 @@ from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished, running_loop
 
 T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S")
 
 
 class Job(Struct, Generic[T], eq=False):
@@ -283,3 +286,32 @@ def _caller() -> _Place:
 def _close_all() -> None:
     for writer in list(_open):
         writer._close_at_exit()
+
+
+# -- stores in a forked process, such as a worker of gunicorn, Celery or multiprocessing -----------------------------
+
+_stores: "WeakKeyDictionary[Any, Callable[[Any], None]]" = WeakKeyDictionary()
+_abandoned: list[dict[str, Any]] = []
+
+
+def reopened_after_fork(init: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """Make a store open its own connection in a forked process: decorate its `__init__`, which runs there again."""
+
+    @wraps(init)
+    def opened(store: S, /, *args: P.args, **options: P.kwargs) -> None:
+        init(store, *args, **options)
+        _stores[store] = lambda again: init(again, *args, **options)
+
+    return opened
+
+
+def _reopen() -> None:
+    for store, init in list(_stores.items()):
+        # Connections and locks of the parent are kept and never closed: closing them here would end them there, too.
+        _abandoned.append(vars(store).copy())
+        with closed_when_unused():
+            init(store)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_reopen)

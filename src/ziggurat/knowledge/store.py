@@ -13,9 +13,8 @@ from ziggurat.core import codec
 from ziggurat.core.errors import CallerError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
-from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Job, Writer, reopened_after_fork
 from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph, unknown
 

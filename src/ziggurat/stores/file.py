@@ -18,9 +18,8 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import SUPPORTED, lock_now
 from ziggurat.databases.files import Disk, read_private
-from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import lease_held, new_owner
-from ziggurat.databases.writer import Writer, one_by_one
+from ziggurat.databases.writer import Writer, one_by_one, reopened_after_fork
 from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, InboxItem, LogFilters, LogInfo, Row
 from ziggurat.stores.file_log import (

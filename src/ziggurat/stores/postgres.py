@@ -18,10 +18,9 @@ from ziggurat.core.errors import (
     StoreUnavailable,
 )
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
-from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
+from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one, reopened_after_fork
 from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import (
     UNFINISHED,

@@ -27,10 +27,9 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import Marks
 from ziggurat.databases.files import Disk
-from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Job, Writer, reopened_after_fork
 from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import (
     AGING,

@@ -8,9 +8,8 @@ from msgspec.structs import asdict
 
 from ziggurat.core import codec
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, prepare
-from ziggurat.databases.writer import Writer
+from ziggurat.databases.writer import Writer, reopened_after_fork
 from ziggurat.memory import search as searching, store as stores
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import EXACT

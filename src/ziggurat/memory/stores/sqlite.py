@@ -13,8 +13,7 @@ from msgspec import structs
 from ziggurat.core import codec, errors
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases import address, sqlite
-from ziggurat.databases.forks import reopened_after_fork
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Job, Writer, reopened_after_fork
 from ziggurat.memory import search as searching, store as stores
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import VectorIndexes
