@@ -173,20 +173,12 @@ class View:
 
     async def _check_not_replaced(self, record: MemoryRecord) -> None:
         """Raise if a memory in use has taken the place of an archived one, directly or through others."""
-        successors: dict[str, list[MemoryRecord]] = {}
-        async for each in self.store.scan(owner=self.owner, archived=None):
-            for name in predecessors(each):
-                successors.setdefault(name, []).append(each)
-        seen, waiting = {record.id}, [record.id]
-        while waiting:
-            for each in successors.get(waiting.pop(), ()):
-                if not each.archived:
-                    raise ConfigurationError(
-                        f"the memory {record.id!r} was replaced by {each.id!r}, which is in use; undo that one"
-                    )
-                if each.id not in seen:
-                    seen.add(each.id)
-                    waiting.append(each.id)
+        async for each in self.store.scan(owner=self.owner):
+            before = await self.history(each.id) if predecessors(each) else ()
+            if any(one.id == record.id for one in before):
+                raise ConfigurationError(
+                    f"the memory {record.id!r} was replaced by {each.id!r}, which is in use; undo that one"
+                )
 
     async def _check_keys(self, back: Sequence[MemoryRecord], going: MemoryRecord) -> None:
         for record in back:

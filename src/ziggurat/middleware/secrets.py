@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from math import prod
+from string import ascii_letters, digits
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -103,8 +104,8 @@ _EMAIL = (
 _PEM_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}(?:PRIVATE KEY-----|-{0,5}\Z)")
 _PEM_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}-----")
 _PEM_LONGEST = 65_536
-_TOKEN = frozenset("!#$%&*+-./0123456789:=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ^_abcdefghijklmnopqrstuvwxyz~")
-_NOT_TOKEN = re.compile(r"[^!#$%&*+\-./0-9:=?@A-Z^_a-z~]")
+_TOKEN = "!#$%&*+-./:=?@^_~" + ascii_letters + digits
+_NOT_TOKEN = re.compile(f"[^{re.escape(_TOKEN)}]")
 _SHORTEST = 4
 _SMALL = 1_024  # characters that may be read again with each piece
 _BEFORE = 4  # characters before a secret that patterns look at, such as ://
@@ -160,8 +161,7 @@ class Secrets:
         """Return the position from which on the text may be part of an incomplete secret."""
         end = len(text)
         if self._tokens:
-            while end > start and text[end - 1] in _TOKEN:
-                end -= 1
+            end = max(start, len(text.rstrip(_TOKEN)))
             before = text[max(start, end - 12) : end].rstrip()
             if before[-6:].lower() == "bearer" or before[-5:].lower() == "basic":
                 end = max(start, end - 12)
