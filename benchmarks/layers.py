@@ -15,12 +15,11 @@ from typing import Any
 from ziggurat import Agent, Middleware, stack, tool
 from ziggurat.core.context import Context, root
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.backpressure import Gate, backpressure, rate_limit
 from ziggurat.layers.cache import CacheStore, DedupeStore, cache, dedupe
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.layers.concurrency_limit import Bulkhead, Gate, backpressure, concurrency_limit
 from ziggurat.layers.pipeline import pipeline, steer, tap
-from ziggurat.layers.rate_limiter import RateLimiter
+from ziggurat.layers.rate_limiter import RateLimiter, rate_limit
 from ziggurat.layers.retry import RetryBudget, retry, timeout
 from ziggurat.messages.message import Message, Text, tool_call
 from ziggurat.messages.model import ModelRequest, ModelResponse

@@ -11,7 +11,7 @@ from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import UnderPressure
 from ziggurat.journal import LocalJournal
 from ziggurat.layers import Gate
-from ziggurat.layers.backpressure import backpressure
+from ziggurat.layers.concurrency_limit import backpressure
 from ziggurat.testing import run_until_idle
 from ziggurat.testing.expect import expect
 

@@ -12,9 +12,9 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure
 from ziggurat.layers import Bulkhead, CircuitBreaker, Gate, RateLimiter, RetryBudget
 from ziggurat.layers.alternatives import fallback
-from ziggurat.layers.backpressure import backpressure, rate_limit
 from ziggurat.layers.circuit_breaker import circuit_breaker
-from ziggurat.layers.concurrency_limit import concurrency_limit
+from ziggurat.layers.concurrency_limit import backpressure, concurrency_limit
+from ziggurat.layers.rate_limiter import rate_limit
 from ziggurat.layers.retry import retry, timeout
 from ziggurat.messages import stops, tool_call
 from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks, run_until_idle

@@ -11,7 +11,7 @@ from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.events import Queued
 from ziggurat.journal import LocalJournal
 from ziggurat.layers import RateLimiter
-from ziggurat.layers.backpressure import rate_limit
+from ziggurat.layers.rate_limiter import rate_limit
 from ziggurat.layers.retry import retry, timeout
 from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 

@@ -14,10 +14,10 @@ from ziggurat.core import root
 from ziggurat.core.context import RUN_ID
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.layers import Bulkhead, CacheStore, CircuitBreaker, DedupeStore, Gate, RateLimiter, RetryBudget
-from ziggurat.layers.backpressure import backpressure, rate_limit
 from ziggurat.layers.cache import cache, dedupe
 from ziggurat.layers.circuit_breaker import circuit_breaker
-from ziggurat.layers.concurrency_limit import concurrency_limit
+from ziggurat.layers.concurrency_limit import backpressure, concurrency_limit
+from ziggurat.layers.rate_limiter import rate_limit
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops, tool_call
 from ziggurat.middleware import everywhere

@@ -10,7 +10,7 @@ from ziggurat.calls.enter import GATE
 from ziggurat.core.settings import SHARED, PositiveInt, checked
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore
-from ziggurat.layers.backpressure import Gate, backpressure
+from ziggurat.layers.concurrency_limit import Gate, backpressure
 from ziggurat.memory.kinds import WorkingMemory
 from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import Model

@@ -1,12 +1,11 @@
 """Layers and combinators for any service: a model, a tool, an agent, a team."""
 
 from ziggurat.layers.alternatives import fallback, hedge
-from ziggurat.layers.backpressure import Gate, backpressure, rate_limit
 from ziggurat.layers.cache import CACHE_POLICY, CacheStore, DedupeStore, cache, dedupe
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.layers.concurrency_limit import Bulkhead, Gate, backpressure, concurrency_limit
 from ziggurat.layers.pipeline import pipeline, steer, tap
-from ziggurat.layers.rate_limiter import RateLimiter
+from ziggurat.layers.rate_limiter import RateLimiter, rate_limit
 from ziggurat.layers.retry import RetryBudget, retry, timeout
 
 __all__ = [

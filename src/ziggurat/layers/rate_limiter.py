@@ -1,21 +1,23 @@
-"""Rate limiter: counts the requests and tokens of a period, also for several processes, and the calls that wait."""
+"""Rate limit: bounds the requests and tokens of a period, also for several processes; calls wait for their turn."""
 
 import asyncio
+import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import count, islice
-from math import ceil, inf
 from threading import RLock
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
+from ziggurat.core import errors
 from ziggurat.core.clock import Clock
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import Queued
+from ziggurat.core.failures import call_given
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import (
+    SHARED,
     NonEmptyText,
     NonNegativeInt,
     PositiveFloat,
@@ -27,6 +29,8 @@ from ziggurat.core.settings import (
 from ziggurat.core.tasks import ring
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+R = TypeVar("R")
 A = TypeVarTuple("A")
 
 _LEAST = 1e-9  # tolerance for the rounding error of a sum
@@ -56,7 +60,7 @@ class RateWindow(Struct):
     def add(self, limits: "RateLimiter", requests: int, weight: float, now: float) -> int:
         """Take without regard to the limits; return the slice."""
         # Rounded up: a slice counts until the last of its calls is a period old.
-        number = ceil(now * _SLICES / limits.seconds)
+        number = math.ceil(now * _SLICES / limits.seconds)
         if self.slices and self.slices[-1][0] >= number:
             number, count, amount = self.slices.pop()
             requests, weight = count + requests, amount + weight
@@ -104,9 +108,9 @@ class _Waiter(Struct, eq=False):
     bell: "asyncio.Future[None]"
     weight: float
     latest: float
-    arrival: tuple[float, int] = (inf, 0)
+    arrival: tuple[float, int] = (math.inf, 0)
     permit: Permit | None = None
-    refusal: LimitExceeded | None = None
+    refusal: errors.LimitExceeded | None = None
 
 
 def _bell() -> "asyncio.Future[None]":
@@ -149,7 +153,7 @@ class RateLimiter:
         backend: RateBackend | None = None,
     ) -> None:
         if requests is None and weight is None:
-            raise ConfigurationError("RateLimiter() limits nothing: give requests=..., weight=... or both")
+            raise errors.ConfigurationError("RateLimiter() limits nothing: give requests=..., weight=... or both")
         self.name = name
         self.backend = backend
         self.requests = requests
@@ -157,11 +161,11 @@ class RateLimiter:
         self.seconds = seconds
         self.max_wait = max_wait
         self.queue = queue
-        self._arrivals = count()
+        self._arrivals = itertools.count()
         self._log: deque[Permit] = deque()  # what counts at present, in chronological order
         self._requests = 0
         self._weight = 0.0
-        self._closed_until = -inf
+        self._closed_until = -math.inf
         self._waiting: deque[_Waiter] = deque()
         self._lock = RLock()  # reentrant: a collected coroutine may leave the queue at any point
 
@@ -190,18 +194,18 @@ class RateLimiter:
             if not seconds:
                 return permit
             with self._lock:
-                if seconds < inf:
+                if seconds < math.inf:
                     self._closed_until = max(self._closed_until, clock.monotonic() + seconds)
                 self._give_back(permit, clock)
-            if seconds == inf:
-                raise LimitExceeded("rate", 0, 0, f"{self!r} is not known: its backend is away", transient=True)
+            if seconds == math.inf:
+                raise errors.LimitExceeded("rate", 0, 0, f"{self!r} is not known: its backend is away", transient=True)
             permit = None
 
     def _seconds_until(self, weight: float, clock: Clock) -> float:
         """Return the seconds until one more call would have its turn, as known at present."""
         with self._lock:
             now = clock.monotonic()
-            *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(_bell(), weight, inf)))
+            *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(_bell(), weight, math.inf)))
             return due - now
 
     def _take_now(self, weight: float, now: float) -> Permit | None:
@@ -216,7 +220,8 @@ class RateLimiter:
     async def _wait(self, weight: float, clock: Clock, deadline: float | None, arrival: tuple[float, int]) -> Permit:
         """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing."""
         if self.weight is not None and weight > self.weight:
-            raise LimitExceeded("rate", self.weight, weight, f"a call of weight {weight:g} never fits into {self!r}")
+            text = f"a call of weight {weight:g} never fits into {self!r}"
+            raise errors.LimitExceeded("rate", self.weight, weight, text)
         now = clock.monotonic()
         latest = arrival[0] + self.max_wait
         waiter = _Waiter(_bell(), weight, latest if deadline is None else min(latest, deadline), arrival)
@@ -224,13 +229,13 @@ class RateLimiter:
             place = len(self._waiting)
             while place and self._waiting[place - 1].arrival > arrival:
                 place -= 1
-            *_, (_, due) = self._due_times(now, (*islice(self._waiting, place), waiter))
+            *_, (_, due) = self._due_times(now, (*itertools.islice(self._waiting, place), waiter))
             if due > waiter.latest or len(self._waiting) >= self.queue:
                 raise self._refusal(due - now)
             self._waiting.insert(place, waiter)
         try:
             while True:
-                timer = clock.call_at(due, partial(self._pump, clock, waiter))
+                timer = clock.call_at(due, lambda: self._pump(clock, waiter))
                 try:
                     await waiter.bell
                 finally:
@@ -370,13 +375,79 @@ class RateLimiter:
                 planned.append((at, 1, waiter.weight))
                 oldest, requests, total, due = first, count + 1, weight + waiter.weight, at
 
-    def _refusal(self, seconds: float) -> LimitExceeded:
+    def _refusal(self, seconds: float) -> errors.LimitExceeded:
         used = self._weight if self.requests is None else self._requests
         text = f"{self!r} has no room for {seconds:.3g} s, and {len(self._waiting)} calls wait: try again then"
-        return LimitExceeded(
+        return errors.LimitExceeded(
             "rate", self.requests or self.weight or 0, used, text, transient=True, retry_after=max(seconds, 0.0)
         )
 
     def __repr__(self) -> str:
         limits = [f"{name}={value:g}" for name in ("requests", "weight") if (value := getattr(self, name)) is not None]
         return f"RateLimiter({', '.join(limits)}, seconds={self.seconds:g})"
+
+
+def _check(
+    *,
+    limiter: RateLimiter,
+    estimate: Callable[[Any], float] | None,
+    measure: Callable[[Any], float | None] | None,
+) -> None:
+    if limiter.weight is not None and estimate is None:
+        text = f"{limiter!r} limits weight: give rate_limit(estimate=...), a function of the request"
+        raise errors.ConfigurationError(text)
+
+
+@layer(check=_check)
+async def rate_limit(
+    request: Q,
+    ctx: Context,
+    inner: Service[Q, R],
+    *,
+    limiter: Annotated[RateLimiter, SHARED],
+    estimate: Callable[[Any], float] | None = None,
+    measure: Callable[[Any], float | None] | None = None,
+) -> R:
+    """Limit the calls in any period; others wait for their turn, or are refused at once if it would come too late.
+
+    Make it the innermost layer, so that only calls that are really made count::
+
+        limiter = RateLimiter(requests=500, weight=200_000, seconds=60)
+        stack(model, retry(), rate_limit(limiter=limiter, estimate=expected_tokens, measure=used_tokens))
+
+    If an error of the service says `retry_after`, no call passes for that time.
+
+    Args:
+        limiter: The counter; share one between all layers that use the same allowance.
+        estimate: Returns the expected weight of a request; needed if weight is limited.
+        measure: Returns the real weight from the response or the error; None keeps the estimate.
+
+    Raises:
+        LimitExceeded: no turn comes in time; it is transient and has `retry_after`, unless the request is heavier than
+            a whole period allows. Nothing was called.
+    """
+    if ctx.replayed:
+        return await inner(request, ctx)
+    weight = 0.0 if estimate is None else _weight("estimate", call_given(estimate, ctx, request))
+    permit = await limiter.take(weight, ctx)
+    try:
+        response = await inner(request, ctx)
+    except Exception as error:
+        retry_after = None if isinstance(error, errors.LimitExceeded) else errors.fact_of(error, "retry_after", float)
+        await limiter.settle(permit, _measured(measure, error, ctx), ctx.clock, pause=retry_after or 0.0)
+        raise
+    await limiter.settle(permit, _measured(measure, response, ctx), ctx.clock)
+    return response
+
+
+def _measured(measure: Callable[[Any], float | None] | None, outcome: object, ctx: Context) -> float | None:
+    weight = None if measure is None else call_given(measure, ctx, outcome)
+    return None if weight is None else _weight("measure", weight)
+
+
+def _weight(setting: str, value: float) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise errors.ConfigurationError(
+            f"the function of rate_limit({setting}=...) returns a number of at least 0, got {value!r:.200}"
+        )
+    return value

@@ -4,9 +4,9 @@ import copy
 import dataclasses
 import json
 import re
+import string
 from collections.abc import Callable, Iterable
 from math import prod
-from string import ascii_letters, digits
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -104,7 +104,7 @@ _EMAIL = (
 _PEM_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}(?:PRIVATE KEY-----|-{0,5}\Z)")
 _PEM_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}-----")
 _PEM_LONGEST = 65_536
-_TOKEN = "!#$%&*+-./:=?@^_~" + ascii_letters + digits
+_TOKEN = "!#$%&*+-./:=?@^_~" + string.ascii_letters + string.digits
 _NOT_TOKEN = re.compile(f"[^{re.escape(_TOKEN)}]")
 _SHORTEST = 4
 _SMALL = 1_024  # characters that may be read again with each piece

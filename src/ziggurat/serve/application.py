@@ -10,7 +10,7 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.http.fetcher import Fetcher
 from ziggurat.journal.store import Store
-from ziggurat.layers.backpressure import Gate
+from ziggurat.layers.concurrency_limit import Gate
 from ziggurat.runs.options import Deps, RunOptions
 from ziggurat.serve import guard
 from ziggurat.serve.mcp.methods import Methods

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.layers.backpressure import Gate
+from ziggurat.layers.concurrency_limit import Gate
 from ziggurat.wires import a2a
 from ziggurat.wires.jsonrpc import INVALID_REQUEST
 from ziggurat.wires.types import error_body
