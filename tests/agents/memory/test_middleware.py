@@ -315,6 +315,12 @@ def test_a_run_goes_on_without_its_memory_and_says_so(caplog: pytest.LogCaptureF
     assert len(caplog.records) == 2
 
 
+def test_a_run_has_ended_well_though_its_policy_cannot_read_what_is_known() -> None:
+    finds = FactsBy(model=ScriptedModel("The user lives in Oslo."))
+    agent = Agent(ScriptedModel("ok"), middleware=[Remembering(Broken(), "ann", limit=0, remember=finds)])
+    assert agent.run_sync("I live in Oslo").text == "ok"
+
+
 USER = Key[str]("user")
 
 

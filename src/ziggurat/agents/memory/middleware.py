@@ -121,12 +121,7 @@ class Remembering(Middleware):
         stored: list[StoredNote] = []
         try:
             noted = self.policy(run, ctx.within(ACTIVE_MEMORY, mind))
-            notes = _notes(await noted if isinstance(noted, Awaitable) else noted)
-        except (ServiceError, OSError) as error:
-            await warn(f"nothing of this run is remembered: {described(error)}", ctx)
-            notes = []
-        try:
-            stored = await keep(mind, notes, ctx)
+            stored = await keep(mind, _notes(await noted if isinstance(noted, Awaitable) else noted), ctx)
         except (ServiceError, StoreError, OSError) as error:
             await warn(f"not all of this run is remembered: {described(error)}", ctx)
         if stored and ctx.listens(MemoryStored):
