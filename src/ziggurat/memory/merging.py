@@ -69,8 +69,9 @@ async def leased(
     now = ctx.clock.now()
     leases = await _leases(store, owner, name)
     number = max([number for number, _ in leases], default=0) + 1
+    held = errors.LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
     if any(record.used > now and each == number - 1 for each, record in leases):
-        raise errors.LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
+        raise held
     record = MemoryRecord(
         id=f"{LEASE_KIND}:{name}:{len(owner)}:{owner}:{number}",
         owner=owner,
@@ -84,11 +85,11 @@ async def leased(
     try:
         await store.add([record])
     except MemoryExists:  # another worker was quicker
-        raise errors.LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere") from None
+        raise held from None
     lease = _WorkLease(store, record, number, seconds, ctx)
     if await _highest(store, record) != number:  # the scan was out of date: other workers came and went meanwhile
         await store.remove([record.id])
-        raise errors.LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
+        raise held
     await store.remove([old.id for _, old in leases])
     try:
         yield lease

@@ -46,7 +46,6 @@ _TOLD = """
 SELECT id, CASE WHEN watched > now THEN pg_notify($3, id || ':' || count) END FROM done, moment"""
 
 APPEND = _with_time(_APPEND, _TOLD)
-"""Writes rows of any number of logs, each under its epoch and after a given count; returns the logs written."""
 
 APPEND_WITH_BLOBS = _with_time(_APPEND, _KEEP, _TOLD)
 
@@ -80,7 +79,6 @@ kept AS (
 SELECT id FROM made""")
 
 BEGUN = "SELECT id FROM logs WHERE log = $1 AND owner = $2 AND epoch = 1"
-"""The log that was created before the connection was lost."""
 
 HOLDER = _with_time("""
 SELECT id, owner, epoch, until - now FROM logs, moment WHERE log = $2""")
@@ -126,7 +124,6 @@ QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = ''
 WHERE log = $2 AND status <> 'Quarantined'"""
 
 OWNERS = "SELECT DISTINCT owner FROM logs WHERE updated < $1 AND starts_with(log, $2) AND owner <> ''"
-"""The holders of the leases of logs that may be removed."""
 
 OLD = _with_time("""
 SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT status = ANY ($4::text[])
@@ -134,7 +131,6 @@ SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT 
 """A batch of logs that may be removed, small enough that writers do not wait long."""
 
 NAMED = "SELECT id FROM names WHERE log = $1 UNION SELECT id FROM logs WHERE log = $1"
-"""A log to be removed, also one whose header is lost."""
 
 DELETE = (
     "DELETE FROM names WHERE id = ANY ($1::bigint[])",
@@ -161,7 +157,6 @@ WHERE log = $1 AND number > $2 ORDER BY number"""
 ARRIVED = "SELECT log, posted FROM logs WHERE owner <> '' AND owner = $1 AND posted > 0"
 
 HOLDERS = "SELECT DISTINCT owner FROM logs WHERE owner <> '' AND agent = $1"
-"""The owners of the leases of an agent's runs, of which some may be gone."""
 
 _RANK = f"due - {AGING} * priority"
 
@@ -207,7 +202,6 @@ CLAIM = "".join((_LEVELS, _LEASE)).format(rank=_RANK, chosen="waiting")
 """Leases the logs of an agent that wait and are due, in the order of `Queue.claim`."""
 
 CLAIM_ANY = "".join((_LEVELS, _LOST, _LEASE)).format(rank=_RANK, chosen="any_due")
-"""The same among these and the logs that have lost their holders."""
 
 WATCH_LIVE = "SELECT pg_advisory_lock_shared($1)"  # marks that a session listens to the live messages of a log
 
