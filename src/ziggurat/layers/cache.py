@@ -84,11 +84,7 @@ class Cached(Struct, frozen=True):
 
 
 class CacheStore(MutableMapping[str, Cached]):
-    """A mapping in memory that drops the least recently used entry when it is full.
-
-    Args:
-        size: The maximum number of answers.
-    """
+    """A mapping in memory of at most `size` answers; beyond it the least recently used one is dropped."""
 
     @checked
     def __init__(self, size: PositiveInt = 1024) -> None:
@@ -183,11 +179,7 @@ class _Flight(Struct, eq=False):
 
 
 class DedupeStore:
-    """The calls in progress that callers of `dedupe` may join, in this process.
-
-    Args:
-        seconds: How long a call in progress can be joined.
-    """
+    """The calls in progress that callers of `dedupe` may join, in this process, for some seconds from their start."""
 
     @checked
     def __init__(self, *, seconds: Seconds = 60.0) -> None:
@@ -244,9 +236,6 @@ async def dedupe(
     Args:
         store: The calls in progress; share one between all layers that may share calls.
         key: Returns the key of a request; as for `cache`.
-
-    Raises:
-        ConfigurationError: a request has no JSON form and no `key` is given.
     """
     if ctx.replayed:
         return await inner(request, ctx)

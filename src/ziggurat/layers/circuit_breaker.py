@@ -243,9 +243,6 @@ async def circuit_breaker(
 
         stack(model, retry(attempts=3), circuit_breaker(breaker=CircuitBreaker()), timeout(seconds=30))
 
-    Args:
-        breaker: The breaker; share one between all layers that call the same service.
-
     Raises:
         CircuitOpen: nothing was called; it is transient and says in `retry_after` when to try again.
     """

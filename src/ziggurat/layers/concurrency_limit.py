@@ -66,9 +66,6 @@ async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: 
 
         stack(agent, backpressure(gate=Gate(100, soft=80)))
 
-    Args:
-        gate: The counter; share one between all layers whose calls should be counted together.
-
     Raises:
         LimitExceeded: `hard` calls are in progress. It is transient, and nothing was called.
     """
@@ -234,9 +231,6 @@ async def concurrency_limit(
 
     It may be around agents and tools that call each other: a call whose caller holds the last slot goes on in it.
     While a call only waits for people, its slot is free.
-
-    Args:
-        bulkhead: The slots; share one between all layers that use the same resource.
 
     Raises:
         LimitExceeded: all slots are taken and the queue is full. It is transient, and nothing was called.

@@ -183,7 +183,7 @@ class SemanticMemory(View):
 
 
 class WorkingMemory:
-    """Store a bounded number of texts by name; reading or setting one makes it the most recently used.
+    """Store up to `capacity` texts by name; reading or setting one makes it the most recently used.
 
     It is a scratch pad: setting a name again overwrites its value, and values beyond the capacity are deleted.
 
@@ -192,10 +192,6 @@ class WorkingMemory:
         memory = WorkingMemory(store, "ann", capacity=2)
         await memory.set("goal", "book a flight")
         await memory.get("goal")
-
-    Args:
-        capacity: The maximum number of values.
-        store, owner, ctx: As of `EpisodicMemory`.
     """
 
     kind: str = "working"

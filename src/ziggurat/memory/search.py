@@ -26,12 +26,7 @@ FLOOR = 0.12  # the relevance below which a memory is about something else; see 
 
 
 class Bounds(CheckedStruct, frozen=True):
-    """How relevant a memory must be to a question; the defaults are those of the embedded sentence model.
-
-    Attributes:
-        floor: Below it, a memory is not recalled.
-        certain: Below it, a recalled memory may be about something else.
-    """
+    """How relevant a memory must be to be recalled (`floor`), and to be shown without doubt (`certain`)."""
 
     floor: float = FLOOR
     certain: float = 0.34

@@ -30,10 +30,8 @@ class DynamicPrompt(Middleware):
 
         DynamicPrompt(lambda request, ctx: f"{request.instructions}\\nThe user is {ctx.scope[USER].name}.")
 
-    Instructions that differ from step to step make a provider's prompt cache useless.
-
-    Args:
-        write: Called with the request and the context; sync or async. None leaves the instructions unchanged.
+    It may be sync or async; None leaves them unchanged. Instructions that differ from step to step make a provider's
+    prompt cache useless.
     """
 
     @checked
@@ -51,10 +49,8 @@ class DynamicPrompt(Middleware):
 class AllowTools(Middleware):
     """Allows only certain tools, at any depth: others are hidden from models, and calls of them are refused.
 
-    Agents used as tools must be named too. Several `AllowTools` allow only tools that each of them allows.
-
-    Args:
-        patterns: Names of tools, with ``*`` and ``?``; without any, all tools are forbidden.
+    They are named by patterns with ``*`` and ``?``; without any, all tools are forbidden. Agents used as tools must be
+    named too. Several `AllowTools` allow only tools that each of them allows.
     """
 
     @checked
@@ -80,11 +76,8 @@ Choose = Callable[[ModelRequest, Context], Iterable[str] | Awaitable[Iterable[st
 class DynamicTools(Middleware):
     """Shows models in each step only the tools that a function chooses.
 
-    It does not forbid calls: a model can still call a hidden tool that it knows of. To forbid tools use `AllowTools`.
-
-    Args:
-        choose: Called with the request and the context; sync or async. Unknown names are
-            ignored, with a warning.
+    It may be sync or async; unknown names are ignored, with a warning. A model can still call a hidden tool that it
+    knows of: to forbid tools use `AllowTools`.
     """
 
     @checked

@@ -129,10 +129,8 @@ class PromptCacheGuard(Middleware):
     """Warns or raises if a model request does not start like the previous one of the same agent.
 
     Providers charge the full price for everything after the first difference in instructions, tools and messages.
-    List it first, so that it sees requests as all other hooks leave them. Compactions are intended, and not reported.
-
-    Args:
-        refuse: Raise instead of emitting the event `Warned`.
+    List it first, so that it sees requests as all other hooks leave them. Compactions are not reported. With `refuse`
+    it raises instead of emitting the event `Warned`.
     """
 
     @checked
