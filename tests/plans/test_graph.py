@@ -351,6 +351,8 @@ async def test_a_fork_goes_on_before_a_node() -> None:
     forked = await changed.build("graph", store=store).fork("r", at=3)
     assert calls == ["other"]
     assert forked.output.notes == [*original.output.notes[:2], "other(ab)"]
+    begun = State("another", notes=["begun"])
+    assert (await changed.build("graph", store=store).fork("r", at=1, prompt=begun)).output.topic == "another"
 
 
 async def test_updates_are_events() -> None:

@@ -53,6 +53,8 @@ async def runs() -> None:
     assert_type(await plain.run(Order(3), run_id="a"), AgentRun[int])
     assert_type((await with_context.run(Order(3))).output, list[str])
     assert_type(await report.run(), AgentRun[str])
+    assert_type(await plain.fork("a", at=1, prompt=Order(3)), AgentRun[int])
+    await plain.fork("a", at=1, prompt=3)  # type: ignore[arg-type]
     await plain.run(3)  # type: ignore[arg-type]
     await plain.run(Order(3), runid="a")  # type: ignore[call-arg]
 

@@ -1,9 +1,10 @@
 """Flow: a typed async function as a durable run; the steps, agents and questions in it are recorded."""
 
 import inspect
+import typing
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from ziggurat.agents.flow_program import FlowArguments, flow_program
 from ziggurat.agents.queue import SubmitArguments
@@ -17,7 +18,8 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.prompts import Prompt
-from ziggurat.runs.options import RunArguments
+from ziggurat.runs import options
+from ziggurat.tools.fork_effects import Effects
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
@@ -41,26 +43,39 @@ class Flow(Runnable[Out], Generic[In, Out]):
         self._takes = takes
 
     def run(
-        self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]
+        self, prompt: In | Prompt | None = None, **arguments: Unpack[options.RunArguments]
     ) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Run to the end and return the run; an input that is not of the flow's type is a ConfigurationError."""
         return super().run(self._takes.prompt(prompt, arguments), **arguments)
 
-    def run_sync(self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
+    def run_sync(self, prompt: In | Prompt | None = None, **arguments: Unpack[options.RunArguments]) -> AgentRun[Out]:
         return super().run_sync(self._takes.prompt(prompt, arguments), **arguments)
 
     def stream(
-        self, prompt: In | Prompt | None = None, *, buffer: PositiveInt = 64, **arguments: Unpack[RunArguments]
+        self, prompt: In | Prompt | None = None, *, buffer: PositiveInt = 64, **arguments: Unpack[options.RunArguments]
     ) -> "AbstractAsyncContextManager[EventStream[AgentRun[Out]]]":
         return super().stream(self._takes.prompt(prompt, arguments), buffer=buffer, **arguments)
 
-    def start(self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
+    def start(self, prompt: In | Prompt | None = None, **arguments: Unpack[options.RunArguments]) -> "RunHandle[Out]":
         return super().start(self._takes.prompt(prompt, arguments), **arguments)
 
     def submit(
         self, prompt: In | Prompt | None = None, **arguments: Unpack[SubmitArguments]
     ) -> Coroutine[Any, Any, "RunHandle[Out]"]:
         return super().submit(self._takes.prompt(prompt, {}), **arguments)
+
+    def fork(
+        self,
+        run_id: options.RunId,
+        at: PositiveInt,
+        prompt: In | Prompt | None = None,
+        *,
+        effects: Effects = "refuse",
+        new_id: str | None = None,
+        **arguments: Unpack[options.ForkArguments],
+    ) -> Coroutine[Any, Any, AgentRun[Out]]:
+        given = None if prompt is None else self._takes.prompt(prompt, {})
+        return super().fork(run_id, at, given, effects=effects, new_id=new_id, **arguments)
 
     def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Flow[In, Out]":
         return Flow(stack(self, *layers), self._takes, name=self.name, store=self.store)
@@ -69,7 +84,7 @@ class Flow(Runnable[Out], Generic[In, Out]):
         return Flow(self, self._takes, name=self.name, store=store)
 
 
-class _Decorator(Protocol):
+class _Decorator(typing.Protocol):
     @overload
     def __call__(self, function: Callable[[], Coroutine[Any, Any, R]], /) -> Flow[None, R]: ...
     @overload
@@ -144,7 +159,7 @@ def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
     if not inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"a flow is an async function: write async def {title}(...); got {function!r:.200}")
     try:
-        hints = get_type_hints(function, include_extras=True)
+        hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise ConfigurationError(f"the annotations of the flow {title} cannot be read: {error}") from error
     if "return" not in hints:
