@@ -107,6 +107,12 @@ async def test_the_cookie_over_tls_is_sent_over_tls_only() -> None:
             assert (await server.client.get("/agents", headers=headers)).status_code == status, (cookie, forwarded)
 
 
+@pytest.mark.parametrize("host", ["", "http://desk.example.com", "desk.example.com/x"])
+def test_a_host_is_a_name(host: str) -> None:
+    with pytest.raises(ConfigurationError, match=repr(host)):
+        app([paying([])], token=TOKEN, hosts=[host])
+
+
 @pytest.mark.parametrize("proxy", ["", "*", "localhost", "10.0.0.0/33", "10.0.0.1/8", "agents.example.com"])
 def test_a_proxy_is_an_address_or_a_network(proxy: str) -> None:
     with pytest.raises(ConfigurationError, match="proxy"):

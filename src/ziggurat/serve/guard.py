@@ -77,6 +77,8 @@ class Guard:
         self._token = token.encode()
         self.streams: Gate = streams
         self._proxies = [_network(each) for each in proxies]
+        if wrong := [host for host in hosts if not host or set(host) & set("/ @?#")]:
+            raise ConfigurationError(f"a host is a name, such as agents.example.com, without http://; got {wrong[0]!r}")
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._session = hmac.new(self._token, b"cookie of a browser", "sha256").hexdigest()
         self.link: str | None = secrets.token_urlsafe(32)  # the token of the link, until it was used

@@ -213,7 +213,7 @@ def _chat(body: Json) -> Iterator[Message]:
             )
             yield Message("assistant", _parts(content or item.get("refusal")) + calls)
         else:
-            yield Message("user", _parts(content))
+            yield _user(role, content)
 
 
 def _joined_responses(body: Json) -> Iterator[Message]:
@@ -249,7 +249,13 @@ def _responses(body: Json) -> Iterator[Message]:
         elif role == "assistant":
             yield Message("assistant", _parts(content))
         elif kind == "message":
-            yield Message("user", _parts(content))
+            yield _user(role, content)
+
+
+def _user(role: object, content: object) -> Message:
+    if role != "user":  # such as the result of an older "function", which no user has said
+        raise ValueError(f"the role {role!r:.40} is not supported")
+    return Message("user", _parts(content))
 
 
 def _server_call(item: Json) -> Iterator[Message]:

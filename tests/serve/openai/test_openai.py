@@ -244,6 +244,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_its_last_event() -> None:
         assert (failed.response.status, "broken" in failed.response.error.message) == ("failed", True)
 
 
+OLDER = {"role": "function", "name": "f", "content": "x"}
 WRONG: list[dict[str, Any]] = [
     {"model": "nobody"},
     {"input": [], "messages": []},
@@ -253,6 +254,7 @@ WRONG: list[dict[str, Any]] = [
     {"tools": [{"type": "function", "function": {"name": "no name"}, "name": "no name"}]},
     {"tools": [{"type": "web_search"}]},
     {"extra_headers": {"Idempotency-Key": "../x"}},
+    {"messages": [HELLO, OLDER], "input": [HELLO, OLDER]},
     {"model": "add", "instructions": "Brief.", "messages": [{"role": "system", "content": "x"}, HELLO]},
 ]
 
