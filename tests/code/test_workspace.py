@@ -193,6 +193,8 @@ async def test_a_workspace_for_reading_has_no_tools_that_write(tmp_path: Path) -
         Workspace(tmp_path / "missing")
     with pytest.raises(ConfigurationError):
         Workspace(files={"../a": ""})
+    with pytest.raises(ConfigurationError, match="folder"):
+        Workspace(tmp_path, files={"a": "b"})
 
 
 _WORKSPACE = Workspace()

@@ -71,6 +71,8 @@ class Workspace:
     ) -> None:
         if shell is not None and (folder is None or read_only):
             raise ConfigurationError("commands need a folder in which they may write: Workspace(folder, shell=...)")
+        if folder is not None and files:
+            raise ConfigurationError("a workspace has the files of a folder, or those in files=; give one of them")
         self.shell = shell
         self.folder: FolderFiles | None = None if folder is None else FolderFiles(folder)
         try:
