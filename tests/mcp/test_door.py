@@ -94,6 +94,13 @@ def test_a_permission_that_is_misspelt_is_refused_with_the_right_one() -> None:
         mcp("x", permissions=["netwrok"])
 
 
+def test_no_secret_of_an_address_is_shown() -> None:
+    assert "geheim" not in repr(mcp("https://example.com/mcp?token=geheim"))
+    with pytest.raises(ConfigurationError, match="password") as raised:
+        mcp("https://ada:geheim@example.com/mcp")
+    assert "geheim" not in str(raised.value)
+
+
 def test_a_program_may_have_any_name(tmp_path: Path) -> None:
     for name in ("srv.py", "a.b/run", "mcp.json"):
         (program := tmp_path / name).parent.mkdir(exist_ok=True)

@@ -101,6 +101,11 @@ def _authorities() -> str | None:
 class Route:
     def __init__(self, url: str, *, proxy: str | None = None, ca: str | ssl.SSLContext | None = None) -> None:
         parts = _parsed(url, "base_url")
+        if "@" in parts.netloc:
+            raise ConfigurationError(
+                f"the address {parts.hostname} has a user or a password in it, which is not sent; pass a key, a token or "
+                "a header, such as headers={'authorization': 'Basic ...'}"
+            )
         self.tls: bool = parts.scheme == "https"
         self.host: str = cast("str", parts.hostname)
         self.port: int = parts.port or _PORTS[parts.scheme]

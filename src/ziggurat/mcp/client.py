@@ -140,7 +140,7 @@ class McpClient:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"mcp({self.settings.url or ' '.join(self.settings.command)!r})"
+        return f"mcp({self.settings.url.partition('?')[0] or ' '.join(self.settings.command)!r})"
 
     # -- requests ------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.service import Effect
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.http.connection import require_parser
+from ziggurat.http.route import Route
 from ziggurat.mcp.answers import Elicit
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
@@ -97,6 +98,7 @@ def mcp(
             require_parser()
         except MissingExtra as error:
             raise MissingExtra(f"the MCP server at {url}", "mcp") from error
+        Route(url)  # which refuses what is no address
     known(permissions or ())
     return McpClient(
         Settings(
