@@ -118,7 +118,9 @@ def test_whose_memory_it_is_must_be_said_and_a_ready_agent_has_its_own(kept: Com
 
 def test_memories_are_forgotten_by_the_ids_of_a_search(kept: Command) -> None:
     identity = kept("memory", "search", "-o", "ann", "night train").out.split()[0]
-    assert kept("memory", "forget", identity, "--owner", "bob").out == "archived: 0\n"
+    for wrong in (("forget", identity, "--owner", "bob"), ("forget", identity[:6], "--owner", "ann")):
+        unknown = kept("memory", *wrong)
+        assert (unknown.out, unknown.code, "not found" in unknown.err) == ("archived: 0\n", 1, True)
     assert kept("memory", "forget", identity, "--owner", "ann").out == "archived: 1\n"
     assert kept("memory", "search", "-o", "ann", "night train").out == ""
 

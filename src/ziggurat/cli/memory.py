@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ziggurat.cli import options
+from ziggurat.cli import options, outcome
 from ziggurat.cli.memories import embedder_here, opened_memories
 from ziggurat.cli.terminal import age_of, note, write, write_json, write_table
 from ziggurat.core.codec import encode
@@ -113,19 +113,23 @@ def forget(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Memories, by the ids that search shows.")],
     owner: Annotated[str, typer.Option("--owner", "-o", metavar="NAME", help="Whose memories.")],
     store: _Store = None,
-) -> None:
-    """Archive memories: no recall finds them any more.
+) -> int:
+    """Archive memories: no recall finds them any more. Exit code: 1 if one was not found.
 
     \b
     Example:
-      ziggurat memory forget --owner me 5f0c
+      ziggurat memory forget --owner me 98fa4d44a7dccd763c790a93d0b2b66d
     """
 
     async def forgotten() -> int:
         async with opened_memories(store) as memories:
             return await AgentMemory(memories, owner).forget(*ids)
 
-    write(f"archived: {asyncio.run(forgotten())}")
+    count = asyncio.run(forgotten())
+    write(f"archived: {count}")
+    if missing := len(set(ids)) - count:
+        note(f"not found among the memories of {owner} in use: {missing}; ziggurat memory search shows their whole ids")
+    return outcome.STOPPED if missing else outcome.COMPLETED
 
 
 @memory.command()

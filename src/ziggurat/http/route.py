@@ -103,8 +103,8 @@ class Route:
         parts = _parsed(url, "base_url")
         if "@" in parts.netloc:
             raise ConfigurationError(
-                f"the address {parts.hostname} has a user or a password in it, which is not sent; pass a key, a token or "
-                "a header, such as headers={'authorization': 'Basic ...'}"
+                f"the address {parts.hostname} has a user or a password in it, which is not sent: pass a key, a token "
+                "or a header, such as headers={'authorization': 'Basic ...'}"
             )
         self.tls: bool = parts.scheme == "https"
         self.host: str = cast("str", parts.hostname)
