@@ -357,6 +357,30 @@ def test_a_default_that_a_tool_mutates_stays_out_of_its_schema() -> None:
     assert repr(collect.spec) == before
 
 
+class _Login(pydantic.BaseModel):
+    password: pydantic.SecretStr
+
+
+_DEFAULTS: list[tuple[Any, Any]] = [
+    (pydantic.SecretStr, pydantic.SecretStr("key")),
+    (_Login, _Login(password=pydantic.SecretStr("key"))),
+    (list[pydantic.SecretStr], [pydantic.SecretStr("key")]),
+    (Any, dataclasses.make_dataclass("Point", ["x"])(1)),
+]
+
+
+@pytest.mark.parametrize(("kind", "default"), _DEFAULTS, ids=str)
+async def test_a_default_that_json_cannot_give_back_reaches_the_function_as_it_is(kind: Any, default: Any) -> None:
+    received: list[object] = []
+
+    def log_in(user: str, key: Any = default) -> None:
+        received.append(key)
+
+    log_in.__annotations__["key"] = kind
+    await Agent(ScriptedModel(tool_call("log_in", user="u"), "done"), tools=[log_in]).run("go")
+    assert received == [default]
+
+
 def test_a_tool_cannot_write_upon_its_context_or_the_call() -> None:
     failed: list[str] = []
 

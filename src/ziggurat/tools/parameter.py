@@ -185,8 +185,10 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         if default is None:
             return True
         try:
-            again = self.convert(self.plain(default))
-            return codec.canonical(again) == codec.canonical(default) or bool(again == default)
+            form = self.plain(default)
+            again = self.convert(form)
+            # Plain data is converted, such as the value of an enum. Otherwise the function would get another value.
+            return difference(again, default) is None or bool(again == default or form == default)
         except (TypeError, ValueError):
             return False
 
