@@ -17,7 +17,7 @@ from ziggurat.errors import JournalMismatch, RunExists
 from ziggurat.events import AgentEnded, Delta
 from ziggurat.flows import Flow, ask, flow, step
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
+from ziggurat.messages import decode_run, encode_run, stops
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import ScriptedModel
 
@@ -317,6 +317,15 @@ async def test_a_flow_that_stops_on_the_way_has_counted_its_steps(stop: str) -> 
     assert stops.status_of(run.stop) == stop
     assert run.steps == (3 if stop == "Suspended" else 2)
     assert (await work.run(run_id="r")).steps == (await work.replay("r")).steps == run.steps
+
+
+async def test_an_output_that_json_does_not_have_is_read_back() -> None:
+    @flow(store="memory:")
+    async def height(of: str) -> float:
+        return float("inf")
+
+    for run in (await height.run("Ur", run_id="r"), await height.run("Ur", run_id="r"), await height.replay("r")):
+        assert (run.output, decode_run(encode_run(run), float).output) == (float("inf"), float("inf"))
 
 
 class Point(Struct):

@@ -41,8 +41,10 @@ class Address(Struct):
         (Literal["a", "b"], "b", "b"),
         (list[int], [1, 2], [1, 2]),
         (Address, {"city": "Ur", "number": 3}, Address("Ur", 3)),
+        (tuple[int, str], (1, "a"), (1, "a")),
+        (dict[int, str], {1: "a"}, {1: "a"}),
     ],
-    ids=["bool", "str", "int", "float", "literal", "list", "struct"],
+    ids=["bool", "str", "int", "float", "literal", "list", "struct", "tuple", "numbers as keys"],
 )
 def test_an_answer_comes_as_the_type_that_was_asked_for(kind: Any, value: object, expected: object) -> None:
     seen: list[object] = []

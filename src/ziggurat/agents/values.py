@@ -108,7 +108,7 @@ def decode_run(data: bytes | str, output: "TypeForm[Out]") -> AgentRun[Out]:
     try:
         run = decode(data, AgentRun)
         form = OutputForm(Parameter.of_result("the output", output))
-        return run if run._output is None else form.read(run)
+        return run if run._output is None and run._accepted is UNSET else form.read(run)
     except JournalCorrupt as error:
         raise InvalidArguments(f"this is no run of encode_run() with an output of {output!r:.100}: {error}") from None
 

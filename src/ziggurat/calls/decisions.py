@@ -5,14 +5,13 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ziggurat.core.codec import plain
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.path import next_id
 from ziggurat.journal.entries import Decided, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Answer, Decision, Modify, decision_of, recorded_item
 from ziggurat.messages.arguments import canonical
-from ziggurat.tools.decisions import expired, fitting, normalize_at
+from ziggurat.tools.decisions import as_recorded, expired, fitting, normalize_at
 
 
 def check_decided(item_id: str, before: Decision, decision: Decision) -> None:
@@ -29,7 +28,7 @@ def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> boo
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
             if isinstance(decision, Answer):
-                decision = Answer(plain(decision.value))
+                decision = as_recorded(decision)
             if not isinstance(decision, Modify):  # of which nothing is masked on record
                 decision = decision_of(journal.screened(replace(entry, decision=decision)).decision)
             check_decided(item_id, decision_of(entry.decision), decision)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.core.codec import decode, encode, plain
+from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.path import escaped, is_tool_call
 from ziggurat.core.service import Fact, fact
@@ -81,12 +81,16 @@ def fitting(item: PendingItem, decision: Decision, normalize: Normalize | None) 
     return decision
 
 
+def as_recorded(answer: Answer) -> Answer:
+    return Answer(decode(encode(answer.value), Any))  # with a list for a tuple, and texts as keys
+
+
 def _fitting_answer(item: PendingItem, decision: Decision) -> Answer:
     if not isinstance(decision, Answer):
         raise InvalidArguments(f"answer with Answer(value) or Deny(reason); got {decision!r:.200}")
     schema = question_of(item.call).answer if item.stage == "question" else awaited_in(item.call).value
     try:
-        answer = Answer(plain(decision.value))
+        answer = as_recorded(decision)
     except TypeError as error:
         raise InvalidArguments(f"an answer is plain JSON data: {error}") from error
     wrong = misfit_of_schema(schema, answer.value)
