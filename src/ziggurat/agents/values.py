@@ -108,7 +108,7 @@ def decode_run(data: bytes | str, output: "TypeForm[Out]") -> AgentRun[Out]:
     try:
         run = decode(data, AgentRun)
         form = OutputForm(Parameter.of_result("the output", output))
-        return run if run._output is None and run._accepted is UNSET else form.read(run)
+        return form.read(run)
     except JournalCorrupt as error:
         raise InvalidArguments(f"this is no run of encode_run() with an output of {output!r:.100}: {error}") from None
 
@@ -132,6 +132,8 @@ class OutputForm(Struct, frozen=True, eq=False):
         return run if accepted is run._accepted else replace(run, _accepted=accepted)
 
     def read(self, run: AgentRun) -> AgentRun:
+        if run._output is None and run._accepted is UNSET:  # NaN is null, too, and has its text beside it
+            return run
         try:
             output = self.parameter.revive(run._output if run._accepted is UNSET else run._accepted)
         except ValueError as error:

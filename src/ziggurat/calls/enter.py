@@ -5,7 +5,7 @@ look up the record > before_agent > record the entry > wrap_agent > the agent's 
 
 from collections.abc import Awaitable, Callable
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls import agent_call, hooks
@@ -287,7 +287,7 @@ def _read_run(outcome: entries.Outcome, run: AgentRun, parts: AgentParts) -> Age
 
 def read_output(run: AgentRun, read: Callable[[AgentRun], AgentRun] | None) -> AgentRun:
     """Return a run as recorded with its output in the type that its agent gives; `read` is that of `AgentParts`."""
-    if read is None or (run._output is None and run._accepted is UNSET):  # NaN is null in JSON
+    if read is None:
         return run
     try:
         return read(run)
