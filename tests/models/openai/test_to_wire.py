@@ -83,9 +83,7 @@ def test_mistral_takes_documents_by_address() -> None:
 @pytest.mark.parametrize(
     ("part", "dialect", "hint"),
     [
-        (Image(), "openai", "Image"),
         (Audio(url="https://x.example/a.mp3"), "openai", "bytes"),
-        (File(), "openai", "data, url nor id"),
         (File(b"x", media_type="application/pdf"), "ollama", "takes no documents"),
     ],
 )

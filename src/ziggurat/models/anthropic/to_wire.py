@@ -332,12 +332,11 @@ def _source(part: Image | File, picture: bool) -> dict[str, Any]:
         if picture or media == "application/pdf":
             return {"type": "base64", "media_type": media, "data": part.data}
         return {"type": "text", "media_type": "text/plain", "data": _plain(part.data, media)}
-    if not part.url:
-        raise ModelError("a picture or document needs its data, a url or a file id", kind="invalid_request")
-    if part.url.startswith("data:"):
-        head, _, data = part.url[5:].partition(",")
+    url = part.url or ""
+    if url.startswith("data:"):
+        head, _, data = url[5:].partition(",")
         return {"type": "base64", "media_type": head.partition(";")[0] or part.media_type, "data": data}
-    return {"type": "url", "url": part.url}
+    return {"type": "url", "url": url}
 
 
 def _plain(data: bytes, media_type: str) -> str:

@@ -320,8 +320,6 @@ def _media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
 
 
 def _image(part: Image) -> dict[str, Any]:
-    if part.data is None and part.url is None:
-        raise ConfigurationError("an Image holds neither data nor url; pass Image(data=...) or Image(url=...)")
     url = part.url if part.data is None else fitting.data_url(part.data, part.media_type)
     detail = {"detail": part.detail} if part.detail else {}
     return {"type": "image_url", "image_url": {"url": url, **detail}}
@@ -344,8 +342,6 @@ def _file(part: File, dialect: Dialect) -> dict[str, Any]:
         )
     if part.id is not None:
         return {"type": "file", "file": {"file_id": part.id}}
-    if part.data is None and part.url is None:
-        raise ConfigurationError("a File holds neither data, url nor id; pass one of them")
     data = part.url if part.data is None else fitting.data_url(part.data, part.media_type)
     if dialect.document_field:
         return {"type": dialect.document_field, dialect.document_field: data}

@@ -117,13 +117,11 @@ def _piece(part: Part) -> dict[str, Any]:
     if isinstance(part, Audio) and part.data is not None:
         sound = {"data": part.data, "format": part.media_type.rpartition("/")[2]}
         return {"type": "input_audio", "input_audio": sound}
-    raise _unsendable(part, "send its bytes as `data`")
+    raise ConfigurationError(f"the Responses API does not accept this {type(part).__name__}: send its bytes as `data`")
 
 
 def _image(part: Image) -> dict[str, Any]:
     url = part.url if part.data is None else data_url(part.data, part.media_type)
-    if url is None:
-        raise _unsendable(part, "give it `data` or a `url`")
     image = {"type": "input_image", "image_url": url}
     return image if part.detail is None else {**image, "detail": part.detail}
 
@@ -134,13 +132,7 @@ def _file(part: File) -> dict[str, Any]:
         return {"type": "input_file", "filename": name, "file_data": data_url(part.data, part.media_type)}
     if part.id is not None:
         return {"type": "input_file", "file_id": part.id}
-    if part.url is not None:
-        return {"type": "input_file", "file_url": part.url}
-    raise _unsendable(part, "give it `data`, an `id` or a `url`")
-
-
-def _unsendable(part: Part, remedy: str) -> ConfigurationError:
-    return ConfigurationError(f"the Responses API does not accept this {type(part).__name__}: {remedy}")
+    return {"type": "input_file", "file_url": part.url}
 
 
 def _result(part: ToolResult, dialect: Dialect) -> dict[str, Any]:
