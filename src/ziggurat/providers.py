@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         openai as openai,
         openai_responses as openai_responses,
         openrouter as openrouter,
-        provider as provider,
         together as together,
         vllm as vllm,
         xai as xai,

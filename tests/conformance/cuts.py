@@ -17,7 +17,8 @@ from ziggurat import Event, ModelRequest, ModelResponse, user
 from ziggurat.core import root
 from ziggurat.errors import ModelError
 from ziggurat.messages import Transcript
-from ziggurat.providers import provider
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.providers import Provider
 
 STREAMS = 5
 LONGEST = 6_000  # bytes; every one of them is a cut
@@ -59,7 +60,7 @@ async def cut_everywhere(endpoint: str, body: bytes) -> tuple[int, int, int]:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     early = changed = 0
-    async with provider(ENDPOINTS[endpoint].provider)("recorded", base_url=address, key="none") as model:
+    async with Provider(DIALECTS[ENDPOINTS[endpoint].provider])("recorded", base_url=address, key="none") as model:
         ctx = root().heard_by(_heard)
         whole: ModelResponse = await model(_REQUEST, ctx)
         for at in range(len(body)):

@@ -13,9 +13,9 @@ from ziggurat.core import root
 from ziggurat.errors import ModelError, StreamInterrupted
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import Thinking, Transcript
-from ziggurat.models.http.providers import HttpModel
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.providers import HttpModel, Provider
 from ziggurat.models.openai_responses.from_wire import item_and_place
-from ziggurat.providers import provider
 
 Reading = dict[str, Any]
 
@@ -31,7 +31,7 @@ async def run(endpoint: str, base_url: str, stream: bool) -> Reading:
     """Ask for one recorded interaction and return how Ziggurat reads it."""
     wire = ENDPOINTS[endpoint]
     try:
-        async with provider(wire.provider)("recorded", base_url=base_url, key="none") as model:
+        async with Provider(DIALECTS[wire.provider])("recorded", base_url=base_url, key="none") as model:
             response = await (_streamed(model) if stream else model(_REQUEST, root()))
     except StreamInterrupted:
         raise

@@ -197,7 +197,7 @@ NAMES: dict[str, dict[str, str]] = {
         "http.limits": "Limits",
         "models.http.providers": (
             "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai "
-            "openai_responses openrouter provider together vllm xai "
+            "openai_responses openrouter together vllm xai "
         ),
         "models.local.catalogue": "install",
         "models.local.templated": "local",

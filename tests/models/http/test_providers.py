@@ -12,7 +12,7 @@ from ziggurat.http.client import Client
 from ziggurat.models import http_embedder
 from ziggurat.models.http.dialect import DIALECTS, dialect_of, headers_of
 from ziggurat.models.http.providers import HttpModel
-from ziggurat.providers import PROVIDERS, anthropic, known_models, openai, provider, resolve
+from ziggurat.providers import PROVIDERS, anthropic, known_models, openai, openai_responses, resolve
 
 HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)
 LOCAL = sorted(set(DIALECTS) - set(HOSTED))
@@ -35,7 +35,7 @@ def test_every_dialect_is_a_provider() -> None:
     assert set(DIALECTS) == set(PROVIDERS) - {"demo", "local"}
     assert {dialect.name for dialect in DIALECTS.values()} == set(DIALECTS)
     assert "openai:NAME" in known_models()
-    assert repr(provider("openai")) == "provider('openai')"
+    assert repr(openai_responses) == "openai_responses"
 
 
 @pytest.mark.parametrize("name", HOSTED)

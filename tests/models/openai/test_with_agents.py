@@ -11,7 +11,8 @@ from ziggurat import Agent, ModelResponse, ToolCall, tool
 from ziggurat.events import Delta
 from ziggurat.fake_provider import FakeProvider
 from ziggurat.messages import Thinking, assistant, tool_call
-from ziggurat.providers import provider
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.providers import Provider
 
 
 @tool
@@ -31,7 +32,7 @@ def asked(stream: bool, server: FakeProvider, dialect: str = "openai", **setting
             heard.append(event)
 
     async def main() -> Any:
-        async with server, provider(dialect)("m", key="k", base_url=f"{server.url}/v1") as model:
+        async with server, Provider(DIALECTS[dialect])("m", key="k", base_url=f"{server.url}/v1") as model:
             agent = Agent(model, **settings)
             return await agent.run("Add.", listeners=[listen] if stream else [])
 

@@ -23,7 +23,7 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.message import PartDelta, deltas_of
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.http import endpoint as endpoints, failures
-from ziggurat.models.http.dialect import Dialect, dialect_of, window_of
+from ziggurat.models.http.dialect import DIALECTS, Dialect, window_of
 from ziggurat.models.http.fitting import Names
 from ziggurat.models.reply import model_facts
 
@@ -161,6 +161,8 @@ def _cut(reader: StreamReader, error: ModelError) -> NoReturn:
 
 
 class Provider:
+    """Makes the models of a provider, with settings: ``groq("llama-3.3-70b-versatile", limits=Limits(total=60))``."""
+
     @checked
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -203,64 +205,40 @@ class Provider:
         return HttpModel(model, wire=wire, endpoint=endpoint, window=window, native_output=native)
 
     def __repr__(self) -> str:
-        return f"provider({self.dialect.name!r})"
+        return self.dialect.name.replace("-", "_")
 
 
-def provider(name: str) -> Provider:
-    """Return the function that makes the models of a provider, with settings.
-
-    ::
-
-        groq = provider("groq")
-        model = groq("llama-3.3-70b-versatile", key="...", limits=Limits(total=60))
-
-    Without settings, ``resolve("groq:llama-3.3-70b-versatile")`` does the same. The function takes, besides the
-    provider's name of the model, these keywords: `key`, the API key or a function that returns one, by default the
-    variable of the provider, such as ``GROQ_API_KEY``; `base_url`; `headers`, sent with each call; `limits`; `window`,
-    the context window in tokens; `proxy` and `ca`, a proxy and authorities to trust; and `client`, an
-    ``httpx.AsyncClient`` of yours. It raises ConfigurationError for a key or URL that is missing, and MissingExtra
-    without the extra ``http``.
-
-    Args:
-        name: One of those that ``ziggurat models list`` shows, such as ``"openai"`` or ``"groq"``.
-
-    Raises:
-        ConfigurationError: there is no provider with this name.
-    """
-    return Provider(dialect_of(name))
-
-
-anthropic: Provider = provider("anthropic")
-"""Make a model of Anthropic: ``anthropic("claude-sonnet-4-5", key="...")``; keywords as of `provider`."""
-azure: Provider = provider("azure")
+anthropic: Provider = Provider(DIALECTS["anthropic"])
+"""Make a model of Anthropic: ``anthropic("claude-sonnet-4-5", key="...")``."""
+azure: Provider = Provider(DIALECTS["azure"])
 """Models of OpenAI on Azure."""
-cerebras: Provider = provider("cerebras")
+cerebras: Provider = Provider(DIALECTS["cerebras"])
 """Models on Cerebras."""
-deepseek: Provider = provider("deepseek")
+deepseek: Provider = Provider(DIALECTS["deepseek"])
 """Models of DeepSeek."""
-fireworks: Provider = provider("fireworks")
+fireworks: Provider = Provider(DIALECTS["fireworks"])
 """Models on Fireworks."""
-gemini: Provider = provider("gemini")
+gemini: Provider = Provider(DIALECTS["gemini"])
 """Gemini models, by Google's API in the format of OpenAI."""
-groq: Provider = provider("groq")
+groq: Provider = Provider(DIALECTS["groq"])
 """Models on Groq."""
-llamacpp: Provider = provider("llamacpp")
+llamacpp: Provider = Provider(DIALECTS["llamacpp"])
 """A server of llama.cpp."""
-lmstudio: Provider = provider("lmstudio")
+lmstudio: Provider = Provider(DIALECTS["lmstudio"])
 """A server of LM Studio."""
-mistral: Provider = provider("mistral")
+mistral: Provider = Provider(DIALECTS["mistral"])
 """Models of Mistral."""
-ollama: Provider = provider("ollama")
+ollama: Provider = Provider(DIALECTS["ollama"])
 """A server of Ollama."""
-openai: Provider = provider("openai")
-"""Make a model of OpenAI, by the Chat Completions API: ``openai("gpt-5-mini")``; keywords as of `provider`."""
-openai_responses: Provider = provider("openai-responses")
-"""Make a model of OpenAI, by the Responses API: ``openai_responses("gpt-5-mini")``; keywords as of `provider`."""
-openrouter: Provider = provider("openrouter")
+openai: Provider = Provider(DIALECTS["openai"])
+"""Make a model of OpenAI, by the Chat Completions API: ``openai("gpt-5-mini")``."""
+openai_responses: Provider = Provider(DIALECTS["openai-responses"])
+"""Make a model of OpenAI, by the Responses API: ``openai_responses("gpt-5-mini")``."""
+openrouter: Provider = Provider(DIALECTS["openrouter"])
 """Models on OpenRouter."""
-together: Provider = provider("together")
+together: Provider = Provider(DIALECTS["together"])
 """Models on Together."""
-vllm: Provider = provider("vllm")
+vllm: Provider = Provider(DIALECTS["vllm"])
 """A server of vLLM."""
-xai: Provider = provider("xai")
+xai: Provider = Provider(DIALECTS["xai"])
 """Models of xAI."""
