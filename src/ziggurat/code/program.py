@@ -83,7 +83,6 @@ class Program(Struct, eq=False):
         return {each[1]: each[2] for each in found if each is not None and each[2]}
 
     def _check(self, place: str, call: ToolCall) -> None:
-        """Raise if another call is on record at a place: what came of it is not known of this one."""
         number, _, name = place.rpartition(":")
         was = self.recorded.get(number)
         record = None if was is None else journal_of(self.ctx).find(f"{self.ctx.path}/{place}")

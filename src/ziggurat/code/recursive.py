@@ -199,7 +199,6 @@ def _reading(
 async def _run(
     programs: session.SessionTool, extractor: AgentService, request: AgentRequest, ctx: Context, inner: AgentService
 ) -> AgentRun:
-    """Run the agent with a session of its own, and take its answer."""
     sessions = session.Sessions(programs, ctx)
     try:
         run = await inner(request, ctx.within(session.SESSION, sessions))

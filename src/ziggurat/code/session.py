@@ -106,7 +106,6 @@ def _shown(name: str, value: Any) -> str:
 
 
 def answer_in(result: ToolResult) -> str | None:
-    """Return the JSON of the answer given with the result of a program, or None."""
     given = result.error is None and result.text.startswith(_ANSWER)
     return result.text.removeprefix(_ANSWER) if given else None
 

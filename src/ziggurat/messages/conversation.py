@@ -398,7 +398,6 @@ class MemberView:
 
 
 def view_of(messages: Transcript, by: SeenBy) -> MemberView:
-    """Return what a member sees of the conversation that a team is asked with, which may only grow."""
     made_by = messages.made_by
     replies: dict[tuple[int, Message], Message] = messages.note("replies", dict)
     view = messages.note(by, lambda: MemberView(by, made_by, replies))

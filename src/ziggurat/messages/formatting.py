@@ -92,7 +92,6 @@ _WITHOUT_DETAILS = {
 
 
 def end_text(run: AgentRun) -> str:
-    """Return why a run has ended, such as which wait in it was over."""
     told = "" if run.cause is None else run.cause.text
     return f"{stops.status_of(run.stop)}: {told}" if told else stop_text(run.stop)
 

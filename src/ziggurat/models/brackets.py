@@ -14,7 +14,6 @@ class Brackets:
         self._skip = -1  # position of an escaped character; 0 if it is the first of the next piece
 
     def end_in(self, text: str, start: int = 0) -> int | None:
-        """Return where the value ends in this piece, or None if it continues."""
         skip = start if self._skip == 0 else -1
         self._skip = -1
         for match in _SIGNS.finditer(text, start):

@@ -95,7 +95,6 @@ class HttpEmbedder:
         return f"http_embedder({self._endpoint.name!r})"
 
     async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
-        """Return the vectors of texts; an error is a ModelError, whose `kind` says how the request failed."""
         vectors: list[bytes] = []
         usage = Usage()
         for start in range(0, len(request.texts), self._batch_size):

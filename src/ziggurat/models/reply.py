@@ -76,7 +76,6 @@ class Collector:
         self._listening = ctx.listens(Delta)
 
     async def push(self, item: object) -> None:
-        """Add a text, a delta, a part, or the usage of the whole reply."""
         if isinstance(item, str):
             await self._tell(TextDelta(item))
         elif isinstance(item, PartDelta):

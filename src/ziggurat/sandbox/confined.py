@@ -197,7 +197,6 @@ async def _process(sandbox: Sandbox) -> ConfinedProcess:
 
 @asynccontextmanager
 async def started(sandbox: Sandbox, now: datetime, seed: int) -> AsyncGenerator[ConfinedProcess, None]:
-    """Start a process with what holds for all programs, and end it with the block."""
     process = await _process(sandbox)
     try:
         limits = {"memory": sandbox.memory + _PYTHON, "recursion": sandbox.recursion, "output": sandbox.output}

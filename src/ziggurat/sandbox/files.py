@@ -210,7 +210,6 @@ class RunFiles(dict[str, str]):
     _read = 0
 
     def take_in(self, entries: Sequence[JournalEntry]) -> "RunFiles":
-        """Take in the changes on a record since the last call, and return the files."""
         for entry in entries[self._read :]:
             if isinstance(entry, Result) and entry.name == CHANGE:
                 change = as_type(entry.value, FileChange)

@@ -47,7 +47,6 @@ def _settle_at_exit() -> None:
 
 @asynccontextmanager
 async def started(sandbox: Sandbox, now: datetime, seed: int) -> AsyncGenerator["MontyProcess", None]:
-    """Start a process of the interpreter, and end it with the block."""
     import pydantic_monty as monty
 
     _settle_at_exit()

@@ -100,7 +100,6 @@ def rows(count: int, after: int = 0, before: str = "", status: str = "running") 
 
 
 async def refused(work: Awaitable[object], *kinds: type[Exception]) -> None:
-    """Await an operation that must raise one of these errors."""
     try:
         await work
     except kinds:
@@ -199,7 +198,6 @@ async def large_values_stand_beside_their_log(opened: StoreUnderTest) -> None:
 
 
 async def logs_are_listed(opened: StoreUnderTest) -> None:
-    """Check that logs are listed by kind, agent, status and labels, the latest first."""
     store = opened.open()
     for name, agent, status in (("a", "desk", "Completed"), ("b", "desk", "running"), ("c", "clerk", "Completed")):
         log = run_log(name)
@@ -255,7 +253,6 @@ async def those_that_ask_are_listed_in_order(opened: StoreUnderTest) -> None:
 
 
 async def names_do_not_collide(opened: StoreUnderTest) -> None:
-    """Check that every id names its own log, whatever characters it contains."""
     store = opened.open()
     ids = [
         "a/b",
@@ -285,7 +282,6 @@ async def names_do_not_collide(opened: StoreUnderTest) -> None:
 
 
 async def a_damaged_log_is_set_apart(opened: StoreUnderTest) -> None:
-    """Check that a quarantined log has its status, that its writer is refused, and that other logs are not affected."""
     store, log, other = opened.open(), run_log("r"), run_log("s")
     epoch = await store.create(LogInfo(log), rows(1))
     fine = await store.create(LogInfo(other), rows(1))
@@ -298,7 +294,6 @@ async def a_damaged_log_is_set_apart(opened: StoreUnderTest) -> None:
 
 
 async def logs_are_removed(opened: StoreUnderTest) -> None:
-    """Check that a log is deleted by name, and that old finished ones are removed by age."""
     store = opened.open()
     for name, status in (("done", "Completed"), ("open", "Suspended"), ("gone", "Completed")):
         epoch = await store.create(LogInfo(run_log(name)), rows(1, status=status), {"aa": b"x"})
@@ -427,7 +422,6 @@ async def items_are_posted_once_and_in_order(opened: StoreUnderTest) -> None:
 
 
 async def what_is_posted_is_bounded(opened: StoreUnderTest) -> None:
-    """Check that an item that is too large is refused, and nothing else with it."""
     store, log = opened.open(), run_log("r")
     await store.create(LogInfo(log), rows(1))
     posts = [store.post(log, key, bytes(size)) for key, size in (("a", 1), ("b", MAX_ITEM_BYTES), ("c", 1))]
@@ -521,7 +515,6 @@ async def each_log_is_claimed_by_one(opened: StoreUnderTest) -> None:
 
 
 async def a_damaged_log_is_not_due(opened: StoreUnderTest) -> None:
-    """Check that a log in quarantine, and one that was deleted, are claimed by nobody."""
     store = opened.open()
     await _submit(store, "damaged")
     await _submit(store, "gone")

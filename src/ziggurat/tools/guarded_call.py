@@ -110,7 +110,6 @@ class _AbandonedCalls:
 
     @property
     def running(self) -> int:
-        """How many abandoned calls still run."""
         return len(self._running)
 
     def tasks(self, loop: asyncio.AbstractEventLoop) -> "set[asyncio.Task[object]]":

@@ -170,7 +170,6 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether its values are texts, whole numbers or truth values, which JSON holds as they are."""
         conversion = self.check or self.nested or self.inexact
         special = self.schema.keys() & {"format", "contentEncoding", "enum"}
         return not (conversion or special) and self.schema.get("type") in ("string", "integer", "boolean")

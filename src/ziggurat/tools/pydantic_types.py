@@ -92,7 +92,6 @@ class PydanticReader:
         return self._validated(self._adapter, value, self._name, bool(steered))
 
     def dump(self, value: object, whole: bool) -> object:
-        """Return a value as plain JSON data, without its defaults unless it is to be `whole`."""
         options: dict[str, Any] = {"round_trip": True, "exclude_defaults": not whole, "warnings": False}
         data: object = self._adapter.dump_python(value, mode="json", by_alias=True, **options)
         if self._has_sets:

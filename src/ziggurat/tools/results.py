@@ -184,12 +184,10 @@ def kind_of(error: BaseException) -> ToolErrorKind:
 
 
 def ended_by(error: BaseException) -> ToolError:
-    """Return the error for a tool that raised SystemExit or similar."""
     return ToolError(f"the tool raised an exception that would end the program: {text_of_error(error)}")
 
 
 def broken(text: str) -> ToolError:
-    """Return the error for a tool that does not do as tools must, which is logged as unexpected."""
     return as_fault(ToolError(text))
 
 

@@ -140,7 +140,6 @@ class ThreadPool:
                 self._grow()
 
     def run_on(self, loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on a run's event loop from another thread, and wait for it."""
         call: ThreadCall | None = getattr(_thread, "call", None)
         if call is None:
             return _run_and_wait(loop, start, ThreadCall())
@@ -149,7 +148,6 @@ class ThreadPool:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Free this thread's place in the pool while it waits."""
         with self._lock:
             self._room += 1
             self._grow()
@@ -254,7 +252,6 @@ _trust = threading.local()
 
 
 def rules_hold(ctx: Context) -> None:
-    """Note that a run in progress has approval rules or was given grants."""
     run_id = ctx.scope.get(RUN_ID)
     if run_id is not None:
         _guarded.add(run_id)
@@ -265,7 +262,6 @@ def run_ended(run_id: str) -> None:
 
 
 def trust_thread() -> None:
-    """Note that the runs of this thread are runs of their own."""
     _trust.trusted = True
 
 

@@ -69,7 +69,6 @@ def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
 
 
 def _has_united(annotation: Any) -> bool:
-    """Return whether a type is, or a container in it has, a union of several classes, which are told apart here."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         checked = any(_library_of(note, in_class=False) for note in arguments[1:])

@@ -125,7 +125,6 @@ def _titled(schema: Schema) -> str:
 
 
 def _distance(value: dict[str, Any], schema: Schema) -> int:
-    """Return how many keys of an object are not as a class has them."""
     unknown = sum(name not in schema["properties"] for name in value)
     return unknown + sum(name not in value for name in schema.get("required", ()))
 

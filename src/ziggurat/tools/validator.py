@@ -281,7 +281,6 @@ def weight_of_patterns(schema: object) -> int:
 
 
 def _levels(value: object) -> Iterator[list[object]]:
-    """Yield the values at each depth, starting with the value itself."""
     level = [value]
     while level:
         yield level

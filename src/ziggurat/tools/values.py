@@ -39,7 +39,6 @@ def plain(value: object, whole: bool = True) -> object:
 
 
 def mappings_in(data: object) -> Iterator[dict[str, Any]]:
-    """Yield every mapping in plain data, at any depth."""
     waiting: list[Any] = [data]
     while waiting:
         each = waiting.pop()
@@ -51,7 +50,6 @@ def mappings_in(data: object) -> Iterator[dict[str, Any]]:
 
 
 def key_text(key: object) -> str:
-    """Return the key of a mapping as the text that JSON has for it."""
     if isinstance(key, bool):
         return "true" if key else "false"
     (text,) = msgspec.to_builtins({key: None}, str_keys=True)

@@ -159,8 +159,6 @@ class _Delta(Struct, gc=False):
 
 
 class _Event(Struct, gc=False):
-    """One event; which fields there are depends on its type."""
-
     type: str | None = None
     index: int | None = None
     delta: _Delta | None = None

@@ -176,7 +176,6 @@ class OwnIds:
 
 
 def _with_own_id(part: Part, ids: dict[str, list[str]]) -> Part:
-    """Return a call or a result with the next of the ids of its own."""
     if not isinstance(part, (ToolCall, ToolResult)) or part.id not in ids:
         return part
     left = ids[part.id]

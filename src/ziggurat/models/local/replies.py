@@ -372,7 +372,6 @@ class Prompt:
         return self._body(messages, answer_grammar(output, thinking=self._thinking))
 
     def answer_of_calls(self) -> str:
-        """Return the outcomes of the calls of this turn, a line each; empty if the model is to answer."""
         outcomes = _outcomes(self._request).values()
         failed = any(outcome.error for outcome in outcomes)
         if self._request.output is not None or not (failed or self._only_calls):

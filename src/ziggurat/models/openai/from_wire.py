@@ -65,8 +65,6 @@ class ChunkDelta(Struct, gc=False):
 
 
 class Choice(Struct, gc=False):
-    """A choice of a reply, streamed or whole; only the first is read."""
-
     index: int | None = None
     finish_reason: str | None = None
     native_finish_reason: str | None = None

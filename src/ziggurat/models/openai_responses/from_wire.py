@@ -55,7 +55,6 @@ class OutputMessage(Struct, tag="message", tag_field="type"):
     phase: str | None = None
 
     def extras(self) -> dict[str, Any]:
-        """Return the fields that a text part does not have."""
         return {} if self.phase is None else {"phase": self.phase}
 
     def contents(self) -> list[Content]:
@@ -72,7 +71,6 @@ class FunctionCall(Struct, tag="function_call", tag_field="type"):
     caller: dict[str, Any] | None = None
 
     def extras(self) -> dict[str, Any]:
-        """Return the fields that a tool call does not have."""
         fields = {"namespace": self.namespace, "caller": self.caller}
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -114,7 +112,6 @@ _head = codec.decoder(_Head | None)
 
 
 def item_of(raw: Raw) -> Item | None:
-    """Read an item; None if it has no type."""
     try:
         return _known.decode(raw)
     except msgspec.ValidationError:
@@ -277,7 +274,6 @@ def _usage_of(stated: object) -> Usage:
 
 
 def _raw(reply: ResponseObject, items: list[Item], contents: list[Content], refusal: str) -> dict[str, Any]:
-    """Return the fields without a place in the response; empty for most replies."""
     raw: dict[str, Any] = {}
     if reply.status != "completed":
         raw["status"] = reply.status
@@ -300,8 +296,6 @@ _NOTHING = Raw(b"null")
 
 
 class _Event(Struct, gc=False):
-    """One event; which fields there are depends on its type."""
-
     type: str = ""
     delta: Any = None
     item_id: str | None = None

@@ -68,7 +68,6 @@ class _ReactEmit(Passing):
             await self.outer(Delta(path, delta))
 
     async def settle(self, message: Message) -> None:
-        """Emit what is still missing of the final message."""
         emitted = False
         for path, reading in self.readings.items():
             rest = reading.finish()

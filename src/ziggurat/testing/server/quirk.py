@@ -138,7 +138,6 @@ def changed(answer: HttpResponse, quirks: Iterable[Quirk], seen: ReceivedRequest
 
 
 def written(reply: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk]) -> HttpResponse:
-    """Return the answer for a reply: written in the format of the request, with the quirks applied."""
     assert seen.wire is not None
     for quirk in quirks:
         if quirk.reply is not None:
@@ -159,7 +158,6 @@ def written(reply: ReplyContent, seen: ReceivedRequest, quirks: Sequence[Quirk])
 
 
 def _frames(reply: ReplyContent, seen: ReceivedRequest, wire: Wire, *, stream: bool) -> list[ResponseChunk | Wait]:
-    """Return the events of a streamed reply, or the body of a plain one."""
     refused = reply.finish == "refusal"
     writer = WRITERS[wire](ReplyHead(reply.id, reply.model, seen.json, refused=refused, usage=reply.usage))
     if not stream:
