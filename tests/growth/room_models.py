@@ -31,7 +31,7 @@ from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
 from ziggurat.models.http.fitting import encoded as encoded_anew, fitted, is_object, object_text
-from ziggurat.models.local.demo import answer, rendered
+from ziggurat.models.local.demo import answer
 from ziggurat.models.local.minilm import pieces as wordpieces
 from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.spans import Statements
@@ -336,7 +336,6 @@ CASES = [
     *given("models.react_protocol.protocol.prompt_of", lambda messages: prompt_of(
         ModelRequest(Transcript.of(*messages)), 2_000), CONVERSATIONS),
     *over("models.local.minilm.pieces", lambda text: wordpieces(text, 256), TEXT),
-    *over("models.local.demo.rendered", lambda text: rendered(result(text)), JSON),
     *over("models.local.demo.answer", lambda text: answer(result(text)), (*TEXT, *JSON)),
     *in_letters("models.local.replies.ReplyReader", answered),
     *over("models.local.spans.Statements", lambda text: Statements(text).only({"note": text}, NOTE), (*TEXT, *JSON)),

@@ -24,7 +24,7 @@ from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.model import OUTPUT_MODES, WINDOW, OutputSchema
-from ziggurat.models.local.demo import EmbeddedModel, answer, choose, declined, rendered, unfound
+from ziggurat.models.local.demo import EmbeddedModel, answer, choose, declined, unfound
 from ziggurat.models.local.templated import TemplatedModel
 from ziggurat.providers import local, resolve
 
@@ -69,7 +69,7 @@ def test_an_answer_is_made_of_all_results() -> None:
     calls = (ToolCall("call-1", "weather", "{}"), ToolCall("call-2", "calculator", "{}"))
     results = [
         tool_message(ToolResult(call.id, call.name, content))
-        for call, content in zip(calls, ('"It rains the whole day."', "7"), strict=True)
+        for call, content in zip(calls, ("It rains the whole day.", "7"), strict=True)
     ]
     reply = _ask(user("What?"), assistant(*calls), *results)
     assert reply.text == "It rains the whole day. The answer is 7."
@@ -151,22 +151,10 @@ def _result(content: str, error: str | None = None) -> ToolResult:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("144", "144"), ('"sunny"', "sunny"), ("plain text", "plain text"), ("true", "yes"), ("null", "nothing"),
-        ("[]", "nothing"), ('{"orderId": 7, "state": {"sent": true}}', "order id: 7, state: sent: yes"),
-        ("[1, 2.5]", "1, 2.5"),
-    ],
-)  # fmt: skip
-def test_values_in_words(content: str, said: str) -> None:
-    assert rendered(_result(content)) == said
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("144", "The answer is 144."), ("true", "The answer is yes."), ('"sunny"', "The answer is sunny."),
-        ('"Rain until the evening."', "Rain until the evening."),
+        ("144", "The answer is 144."), ("true", "The answer is true."), ("sunny", "The answer is sunny."),
+        ("Rain until the evening.", "Rain until the evening."),
         ("Oslo 9:04, Bergen 15:57", "Oslo 9:04, Bergen 15:57."), ("x" * 500, "x" * 500),
-        ('{"a": 1}', "Here is what find order says: a: 1."), ("", "Done."),
+        ('{"a": 1}', 'Here is what find order says: {"a": 1}'), ("", "Done."),
     ],
 )  # fmt: skip
 def test_the_result_is_in_the_answer(content: str, said: str) -> None:

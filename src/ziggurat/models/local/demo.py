@@ -112,7 +112,7 @@ class EmbeddedModel:
 
     async def _fill(self, turn: "_Turn", output: OutputSchema, ctx: Context) -> ModelResponse:
         """Fill structured output with what is recognised in the request and the results of tools, or refuse."""
-        text = "\n".join((turn.prompt, *(rendered(result) for result in turn.results)))[:_DOCUMENT]
+        text = "\n".join((turn.prompt, *(result.text for result in turn.results)))[:_DOCUMENT]
         fields = schema.fields_of(output.schema)
         copied = (await asyncio.to_thread(Copier, text, fields, self.embedder.embed_now, output.name)).recognised()
         if copied.missing:
@@ -148,40 +148,16 @@ class _Turn(msgspec.Struct, frozen=True):
         return cls(prompt, tuple(results), calls)
 
 
-def rendered(result: ToolResult) -> str:
-    """Return a tool's result as text for a sentence; lists and objects become ``name: value`` pairs."""
-    value = result.value()
-    try:
-        return re.sub(r"\s+", " ", _as_text(value)).strip() if not isinstance(value, str) else value.strip()
-    except RecursionError:  # nested hundreds of levels deep
-        return result.text.strip()
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
-        return "nothing"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{schema.words_of(str(key))}: {_as_text(part)}" for key, part in value.items())
-    if isinstance(value, Sequence):
-        return ", ".join(_as_text(part) for part in value) if value else "nothing"
-    return str(value)
-
-
 def answer(result: ToolResult) -> str:
-    text = rendered(result)
+    text = result.text.strip()
     tool = schema.words_of(result.name)
     if result.error is not None:
         return f"I could not get an answer: {tool} failed with: {text or result.error}"
     if not text:
         return "Done."
-    value = result.value()
+    if text[0] in "{[":
+        return f"Here is what {tool} says: {text}"
     end = "" if text.endswith((".", "!", "?")) else "."
-    if isinstance(value, Mapping | list):
-        return f"Here is what {tool} says: {text}{end}"
     if len(text) > _LONGEST_SENTENCE or "\n" in text:
         return text
     return f"{text}{end}" if text[0].isupper() else f"The answer is {text}{end}"
