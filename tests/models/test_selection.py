@@ -34,10 +34,10 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path))
 
 
-def until(*servers: str) -> Callable[[Sequence["Future[str]"]], None]:
+def until(*servers: str) -> Callable[..., None]:
     """Wait for these servers alone, however long they take; the others count as too slow."""
 
-    def waiting(answers: Sequence["Future[str]"]) -> None:
+    def waiting(answers: Sequence["Future[str]"], timeout: float) -> None:
         for server, answer in zip(SERVERS, answers, strict=True):
             if server in servers:
                 answer.exception(timeout=60)
@@ -46,7 +46,9 @@ def until(*servers: str) -> Callable[[Sequence["Future[str]"]], None]:
 
 
 def select(*servers: str) -> SelectedModel:
-    return select_model(waiting=until(*(servers or SERVERS)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ziggurat.models.selection.wait", until(*(servers or SERVERS)))
+        return select_model()
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from http.client import HTTPConnection, HTTPSConnection
 from typing import Any
@@ -59,28 +58,18 @@ class SelectedModel(msgspec.Struct, frozen=True):
     why: str
 
 
-Wait = Callable[[Sequence["Future[str]"]], object]
-
-
-def _wait_shortly(answers: Sequence["Future[str]"]) -> None:
-    wait(answers, timeout=PROBE_SECONDS)
-
-
-def select_model(*, waiting: Wait = _wait_shortly) -> SelectedModel:
+def select_model() -> SelectedModel:
     """Return the name of the model that ``Agent("auto")`` uses here, and why.
 
     It is the first that there is, in this order: ``$ZIGGURAT_MODEL``; a provider whose key is in its environment
     variable; a server of Ollama, LM Studio, llama.cpp or vLLM that answers ``/v1/models`` with a model; a model that
     ``ziggurat models install`` installed; the demo model. Servers are asked at the same time, for at most 0.3 s
     together, and only if nothing before them was found.
-
-    Args:
-        waiting: Waits for the answers of the servers, given in the order above; those that are not done are ignored.
     """
     configured = os.environ.get(MODEL, "").strip()
     if configured and configured != "auto":
         return SelectedModel(configured, f"{MODEL} is set")
-    return _with_key() or _served(waiting) or _installed()
+    return _with_key() or _served() or _installed()
 
 
 def _with_key() -> SelectedModel | None:
@@ -91,9 +80,9 @@ def _with_key() -> SelectedModel | None:
     return None
 
 
-def _served(waiting: Wait) -> SelectedModel | None:
+def _served() -> SelectedModel | None:
     answers = [(DIALECTS[name], base := base_of(DIALECTS[name], None), _ask(DIALECTS[name], base)) for name in _SERVERS]
-    waiting([answer for _, _, answer in answers])
+    wait([answer for _, _, answer in answers], timeout=PROBE_SECONDS)
     for dialect, base, answer in answers:
         if answer.done() and answer.exception() is None:
             return SelectedModel(f"{dialect.name}:{answer.result()}", f"a server answers at {base}")
