@@ -303,6 +303,17 @@ async def test_a_run_is_cancelled_and_told_something_while_it_goes_on() -> None:
         assert await server.post("/runs/r-1/cancel") == {"done": False}
 
 
+async def test_a_submitted_run_is_queued_until_somebody_drives_it(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    async with serving(served(Agent(ScriptedModel("x"), name="a"), store=store)) as server:
+        await Agent(ScriptedModel("x"), name="a", store=store).submit("Go", run_id="r-1")
+        [row] = (await server.get("/runs"))["runs"]
+        run = await server.get("/runs/r-1")
+        assert (row["status"], run["status"], run["driven"]) == ("queued", "queued", False)
+        await server.post("/runs/r-1/resume")
+        assert (await server.until("r-1", "end"))["status"] == "Completed"
+
+
 async def test_a_cancelled_run_is_resumed_with_decisions() -> None:
     acts: list[int] = []
     async with serving(served(paying(acts))) as server:

@@ -65,7 +65,7 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
     return RunRow(
         run_id=info.log.removeprefix("run:"),
         agent=info.agent,
-        status=info.status,
+        status="queued" if is_queued(info, driven=bool(info.owner)) else info.status,
         prompt="(damaged)" if opened is None else shortened(prompt_of(opened), _PROMPT),
         started=time_of(info.created),
         updated=time_of(info.updated),
@@ -75,6 +75,11 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
         usage=None if run is None else run.usage,
         cost=None if run is None else total_of(run.usage_by_model or {"": run.usage}),
     )
+
+
+def is_queued(info: LogInfo, *, driven: bool) -> bool:
+    """Return whether a run was submitted, and nobody has begun to drive it."""
+    return info.status == "running" and info.count == 1 and not driven
 
 
 async def _ends(store: Store, info: LogInfo) -> tuple[JournalEntry | None, AgentRun | None]:

@@ -19,7 +19,7 @@ from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.decisions import PendingRow, WaitRow
 from ziggurat.serve.driving import Driver
-from ziggurat.serve.rows import RunRow, RunRows
+from ziggurat.serve.rows import RunRow, RunRows, is_queued
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import shared
@@ -204,10 +204,11 @@ class ServedAgents(Driver):
             info = later
         driven = runs.is_driven(info)
         reason = None if driven or info.status not in ("running", "Suspended") else self.reason_of(run_id)
+        shown = info.status if goes_on else "queued" if is_queued(info, driven=driven) else status.status
         interrupted = reason is not None and info.status == "running"
         return {
             **plain(await self._rows.row(agent.store, info)),
-            "status": "interrupted" if interrupted else info.status if goes_on else status.status,
+            "status": "interrupted" if interrupted else shown,
             "driven": driven,
             "next": info.next_id if info.status == "Continued" else None,
             "output": None if run is None else plain(run._output),

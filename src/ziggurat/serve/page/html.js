@@ -24,6 +24,7 @@ export function textOf(value) {
 export const json = (value) => visible(JSON.stringify(value, null, 2));
 
 const STATUSES = {
+  queued: ["queued", "stroke", "M8 3a5 5 0 1 1-.01 0"],
   running: ["running", "stroke", "M3 8a5 5 0 1 1 5 5"],
   waiting: ["waiting for you", "fill", "M8 2l6 6-6 6-6-6z"],
   done: ["done", "stroke", "M3 8.5l3.2 3.2L13 5"],
@@ -32,10 +33,10 @@ const STATUSES = {
 };
 const STOPS = { Completed: "done", ToolCalled: "done", StopCondition: "done", Suspended: "waiting", Failed: "failed", Quarantined: "failed" };
 
-/** The one of the five statuses that the page draws for a state of a call, or for how a run stopped. */
+/** The one of the statuses that the page draws for a state of a call, or for how a run stopped. */
 export const statusOf = (name) => (STATUSES[name] ? name : STOPS[name] || "stopped");
 
-/** Whether a run has lost the process that drove it, was interrupted by a mistake, or was not begun. */
+/** Whether a run has lost the process that drove it, or was interrupted by a mistake. */
 export const isIdle = (run) => run.driven === false && ["running", "interrupted"].includes(run.status);
 
 /** A status by shape and colour. */

@@ -10,7 +10,7 @@ const PAGE = 2000; // nodes of each later reading
 const PAUSE = 100; // milliseconds
 
 /** Whether a run whose events ended, as it waited, is driven again, or will be as nothing more is to be decided. */
-const goesOn = (run) => run.status === "running" || (statusOf(run.status) === "waiting" && !(run.pending || []).length);
+const goesOn = (run) => ["running", "queued"].includes(run.status) || (statusOf(run.status) === "waiting" && !(run.pending || []).length);
 
 /** Read the run and its nodes, follow its events, and read again what these change. */
 function useRun(id) {
@@ -131,7 +131,7 @@ function Facts({ run, total }) {
 }
 
 function Actions({ id, status, onAct, onOpen }) {
-  const active = status === "running" || status === "waiting";
+  const active = ["running", "waiting", "queued"].includes(status);
   return html`<div class="actions">
     ${active && html`<button onClick=${() => onOpen("message")}>Message</button>
       <button class="danger" onClick=${() => onAct("/cancel")}>Cancel</button>`}
