@@ -133,7 +133,6 @@ class Prepared(Struct, frozen=True):
 
 
 def prepare(chosen: AgentOptions, session: str | None, store: str | None, *, quiet: bool) -> Prepared:
-    """Return the agent of options, after all checks that need no model call."""
     chosen = _with_model(chosen, quiet=quiet)
     approvals, labels = chosen.approvals, labels_of(chosen)
     agent = agent_of(chosen, store)

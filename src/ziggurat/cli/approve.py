@@ -80,7 +80,6 @@ def _ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
 
 
 def _answer_in(text: str, item: PendingItem) -> Decision:
-    """Return the answer to a question that a text is as a yes or no, as JSON, or else as text."""
     readings: list[object] = [text]
     with suppress(ValueError):
         readings.insert(0, json.loads(text))
@@ -96,7 +95,6 @@ def _answer_in(text: str, item: PendingItem) -> Decision:
 
 
 def _expected(item: PendingItem) -> str:
-    """Return what a question takes, if that is one of several values or an object; else it is empty."""
     schema = question_of(item.call).answer
     if choices := schema.get("enum"):
         return f"one of: {', '.join(visible_line(str(choice)) for choice in choices)}"

@@ -87,7 +87,6 @@ def _extras() -> dict[str, list[str]]:
 
 
 def _report_extras(extras: dict[str, list[str]]) -> set[str]:
-    """Write what is installed; return the extras that are complete."""
     complete: set[str] = set()
     for extra, names in extras.items():
         versions = {name: _version(name) for name in names}

@@ -134,7 +134,6 @@ def _agent(made: options.AgentOptions) -> tuple[str, list[str], str]:
 
 
 def _imported(spec: str) -> tuple[str, list[str]]:
-    """Return the name of what is named by ``file.py:name`` or ``module:name``, and the lines that import it."""
     where, _, name = spec.rpartition(":")
     path, lines = Path(where).expanduser().absolute(), list[str]()
     if where.endswith(".py"):

@@ -29,7 +29,6 @@ def undecided(run: AgentRun) -> list[PendingItem]:
 
 
 def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool:
-    """Write the answer as text, an output of another type as JSON; return False if it is empty."""
     answer = run._answer
     if isinstance(answer, str):
         text = answer or run.text
@@ -44,7 +43,6 @@ def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool
 
 
 def write_outcome(run: AgentRun, out: TextIO, where: str | None, *, was_shown: bool) -> int:
-    """Write the answer, unless it was shown live, or why there is none; return the exit code."""
     done = code_of(run.stop) == COMPLETED
     if done or isinstance(run.stop, stops.Incomplete):
         answers = write_answer(run, out, was_shown=was_shown)

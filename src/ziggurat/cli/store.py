@@ -83,7 +83,6 @@ async def read_run(store: Store, run: str) -> tuple[LogInfo, LocalJournal]:
 
 
 def where_kept(store: Store, agent: str | None, option: str | None) -> str | None:
-    """Return the options with which another command finds the runs of a store; None if the store is not persistent."""
     if not is_lasting(store):
         return None
     if option is not None:

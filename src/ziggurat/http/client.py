@@ -42,7 +42,6 @@ class Client:
     async def send(
         self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
     ) -> Incoming:
-        """Send a request, and return the reply once its head has arrived; the caller must read or close it."""
         head = self._head(method, path, headers)
         connection = await self._pool().borrow(ctx)
         reply = Incoming(connection, ctx, self.limits, self.name, stream=stream)

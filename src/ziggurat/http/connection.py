@@ -73,7 +73,6 @@ class Incoming:
         self._stop_timer()
 
     def fail(self, error: Exception) -> None:
-        """Raise an error in the reader, after the data that has arrived."""
         if not self.done:
             self._error = error
             self.complete()

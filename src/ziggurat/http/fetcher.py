@@ -56,8 +56,6 @@ def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 
 class Target(Struct, frozen=True):
-    """An address that may be asked, taken apart."""
-
     tls: bool
     host: str
     port: int

@@ -121,7 +121,6 @@ class Route:
 
     @property
     def whole_target(self) -> bool:
-        """Whether requests must contain the whole URL: through a proxy without TLS."""
         return self._proxy is not None and not self.tls
 
     @property

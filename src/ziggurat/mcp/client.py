@@ -288,7 +288,6 @@ class McpClient:
         return items
 
     async def _pages(self, kind: str, ctx: Context) -> tuple[list[Raw], float]:
-        """Return the items of all pages, and for how many seconds they may be kept."""
         field = "resource_templates" if "/" in kind else kind
         items: list[Raw] = []
         cursors: set[str] = set()
@@ -327,7 +326,6 @@ class McpClient:
     async def _prepare(
         self, name: str, arguments: dict[str, Any], ctx: Context, *, again: bool = False
     ) -> tuple[wire.ServerTool, wire.Headers]:
-        """Return a tool as the server has listed it, and the headers in which it wants the arguments of a call."""
         if again:
             self._changed("tools")
         if self._tools is None:

@@ -102,7 +102,6 @@ class Connection:
         await asyncio.wait([self._owner])
 
     def failed(self, error: Exception, call: jsonrpc.Id | None = None) -> bool:
-        """Fail one call, or all; return whether anybody learns of it."""
         found = [inbox for number, inbox in self._calls.items() if call in (None, number)]
         for inbox in found:
             inbox.put(error)
@@ -280,7 +279,6 @@ class Connection:
         )
 
     def post(self, method: str, params: dict[str, Any]) -> None:
-        """Send a request whose answer is of no interest."""
         self._ids += 1
         self.transport.post(jsonrpc.Request(self._ids, method, {**params, "_meta": self.meta}))
 

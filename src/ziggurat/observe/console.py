@@ -131,7 +131,6 @@ class ConsoleView:
             self._write_stream(next(iter(self._streams)))
 
     def _drop_streams(self, path: str) -> bool:
-        """Discard what streams at a path and below it; return whether some of it was shown."""
         for dropped in [each for each in self._streams if is_beneath(each, path)]:
             if dropped == next(iter(self._streams)):
                 self._write_stream(dropped, to_the_end=True)
@@ -304,7 +303,6 @@ class _Stream:
 
 
 def _notice(event: Event) -> tuple[str, str, int]:
-    """Return the line for an event that needs no more than one, its style, and how much further it is indented."""
     match event:
         case events.HandedOff():
             reason = f": {shortened(event.reason)}" if event.reason else ""

@@ -49,7 +49,6 @@ def _drawn(diagram: Diagram) -> tuple[_Size, list[str]]:
 
 
 def _placed(sizes: Sequence[_Size], arrows: Sequence[tuple[int, int]]) -> tuple[list[_Size], _Size]:
-    """Return the centres of boxes in layers, and the size of all; an arrow leads down, or back up."""
     rows: dict[int, list[int]] = {}
     for box, layer in enumerate(_layers(len(sizes), arrows)):
         rows.setdefault(layer, []).append(box)

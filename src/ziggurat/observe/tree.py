@@ -170,7 +170,6 @@ class _Builder:
                 pass
 
     def _node(self, path: str) -> _Node:
-        """Return the node at a path; those above it are made with it."""
         known = self._nodes.get(path)
         missing: list[str] = []
         while known is None and path:

@@ -42,8 +42,6 @@ class _Frame(Struct, frozen=True, gc=False):
 
 
 class Feed:
-    """The events of a run after a place, kept for a while."""
-
     def __init__(self, run: RunHandle[Any], runs: Runs, start: Place, feeds: "Feeds") -> None:
         self.run = run
         self.start: Place = start
@@ -124,7 +122,6 @@ class Feed:
         self._wake()
 
     async def _read_on(self) -> bool:
-        """Read until the run has ended or waits; return whether it may go on."""
         waits, stop = True, ""  # without an end on record it was interrupted
         number = max(0, self._place[0] - 1)
         async with aclosing(self.run.events(after=number)) as items:  # again with the last entry
@@ -315,7 +312,6 @@ class EventFeed:
             await sse.write(self._send, b"", more=False)
 
     async def _behind(self) -> int:
-        """Return how many events of the feed are to be written, when it has them all."""
         feed = self._feed
         while self._read < 0 or not feed.keeps(feed.count - self._read):
             if self._place < feed.start:

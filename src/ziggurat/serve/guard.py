@@ -123,7 +123,6 @@ class Guard:
             self.streams.leave()
 
     def _check(self, scope: MutableMapping[str, Any]) -> bool:
-        """Raise if a request is to be refused; return whether it is the link with the token."""
         headers = _headers(scope)
         scope["scheme"] = self._scheme(scope, headers)
         host = headers.get("host", "")

@@ -290,18 +290,14 @@ _LOOK = 0.5  # seconds between looks at a run of which nothing comes, for a mist
 
 
 class ToldRun(Struct, frozen=True):
-    """A run that answers a request, and what of it is told: what comes after the entry `after`.
-
-    It is known to have gone on from all that waited up to the entry `through`. `failures` has the mistakes that have
-    interrupted runs, by their ids.
-    """
+    """A run that answers a request, and what of it is told."""
 
     id: str
     agent: Runnable[Any]
-    after: int = 0
-    through: int = 0
+    after: int = 0  # what comes after this entry is told
+    through: int = 0  # up to this entry, it has gone on from all that waited
     waits: bool = False
-    failures: dict[str, str] = {}
+    failures: dict[str, str] = {}  # the mistakes that have interrupted runs, by their ids
 
     async def told(self) -> AsyncGenerator[Told, None]:
         """Yield what is told, until the run has ended, was interrupted, or waits for decisions, unless `waits`."""

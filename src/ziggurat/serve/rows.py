@@ -83,7 +83,6 @@ def is_queued(info: LogInfo, *, driven: bool) -> bool:
 
 
 async def _ends(store: Store, info: LogInfo) -> tuple[JournalEntry | None, AgentRun | None]:
-    """Return the first entry of a record, and the run as it ended; None for what is damaged or not there."""
     try:
         entries = await read_entries(store, info, 0, 1)
         if info.status != "running" and info.count > 1:

@@ -92,7 +92,6 @@ class ServedAgents(Driver):
     # -- what is started -----------------------------------------------------------------------------------------
 
     async def start(self, name: str, prompt: Any, given_id: str | None, **arguments: Any) -> str:
-        """Start a run, and return its id when it has begun, or if the same one is in progress."""
         agent, run_id = self.agent(name), given_id or self.environment.ids()
         known = given_id is not None and await agent.store.find(f"run:{run_id}") is not None
         try:

@@ -87,7 +87,6 @@ def _result_view(entry: journal.Result) -> View:
 
 
 def _call(entries: Sequence[journal.JournalEntry], path: str) -> ToolCall | None:
-    """Return the call for which a model has asked, as it is recorded with the reply; None if none has."""
     agent, step, place = step_of(path)
     calls = [call for each in recorded_steps(entries, agent)[1] if each.number == step for call in each.calls]
     index = place.removeprefix("tool-").partition(":")[0]

@@ -64,7 +64,6 @@ class Part(_Data, frozen=True):
 
     @classmethod
     def of(cls, part: own.Part) -> "Part | None":
-        """Return what a client is shown of a part of a reply; None for thoughts and calls."""
         match part:
             case own.Text(text) if text:
                 return cls(text=text)

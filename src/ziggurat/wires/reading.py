@@ -217,7 +217,6 @@ def _chat(body: Json) -> Iterator[Message]:
 
 
 def _joined_responses(body: Json) -> Iterator[Message]:
-    """Yield the messages of the items of a request; what a model said at one time is one message."""
     for is_assistant, group in groupby(_responses(body), lambda message: message.role == "assistant"):
         if not is_assistant:
             yield from group

@@ -21,7 +21,6 @@ ChunkPart = Literal["start", "delta", "finish", "usage", "done", "error", "ping"
 
 
 def wire_of(path: str) -> Wire | None:
-    """Return the format that the path of a request selects; None if it selects none."""
     return next((wire for end, wire in _PATHS.items() if path.endswith(end)), None)
 
 
@@ -163,7 +162,6 @@ def error_body(
 
 
 def error_frame(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> ResponseChunk:
-    """Return an error event in the middle of a stream, after a status of 200."""
     body = error_body(wire, status, message, code)
     if wire == "messages":
         return ResponseChunk({"type": "error", "error": body["error"]}, "error", "error")

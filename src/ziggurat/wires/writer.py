@@ -311,7 +311,6 @@ class LiveReply:
         return [*events, *self._writer.delta(part, piece)]
 
     def _part_of(self, piece: PartDelta) -> int:
-        """Return the number of the part that a piece belongs to: that of the piece before it, or the next."""
         before, self._before = self._before, piece
         if isinstance(piece, ToolCallDelta) and piece.index in self._calls:
             return self._calls[piece.index]

@@ -37,7 +37,6 @@ class Params(Struct, frozen=True, rename="camel"):
     capabilities: dict[str, Any] = {}
 
     def bound_to(self, method: str) -> str:
-        """Return what a state of this request is bound to: the call that it belongs to."""
         return canonical([method, self.name, self.arguments]).decode()
 
 

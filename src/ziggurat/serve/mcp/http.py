@@ -76,7 +76,6 @@ class _Exchange:
             await end_all([working, writing])
 
     def _answer(self, working: "asyncio.Future[Json]") -> tuple[int, jsonrpc.Message | None]:
-        """Return the answer, and its status; none if the request was cancelled, or the client is to come back."""
         if self._request_id is None or working.cancelled():
             return 202, None
         try:

@@ -35,8 +35,6 @@ class LegacyEra:
         return answer
 
     async def follow(self, session: Session, tell: Callable[[jsonrpc.Notification], None]) -> Json:
-        """Tell a client of changes of the resources that it follows, until this is cancelled or the server ends."""
-
         def changed(uri: str) -> None:
             if uri in session.uris:
                 tell(jsonrpc.Notification("notifications/resources/updated", {"uri": uri}))

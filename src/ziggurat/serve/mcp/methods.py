@@ -19,8 +19,6 @@ _MOST_VALUES = 100  # values of a completion, as the protocol has it
 
 
 class Methods:
-    """What a server offers: the agents that it serves as tools, and what an `McpServer` has beside them."""
-
     def __init__(self, agents: ServedAgents, server: McpServer, token: str, store: Store | None = None) -> None:
         self.server = server
         self.identity: Json = {"name": server.name, "version": version("ziggurat")}

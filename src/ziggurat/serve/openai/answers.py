@@ -41,7 +41,6 @@ class ResponseId(Struct, frozen=True):
 
     @classmethod
     def of_item(cls, item_id: str) -> "ResponseId | None":
-        """Return the response of whose output an item is, by the item's id; None if it says none."""
         match = _ITEM.fullmatch(item_id)
         try:
             return None if match is None else cls.read(match[1])
@@ -114,7 +113,6 @@ async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:
 
 
 async def _wait(run: AgentRun, speech: Speech, page: str) -> Answered:
-    """Say what a run waits for: calls of the client, or a decision of a person, with the address of the page."""
     calls = client_calls(run.pending)
     for index, (item_id, call) in enumerate(calls.items()):
         text = encode(call.arguments).decode()

@@ -31,7 +31,6 @@ class ClientCall(Struct, frozen=True):
 
 
 def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
-    """Return the calls that wait for a client, by the id of the pending item."""
     calls: dict[str, ClientCall] = {}
     for item in pending:
         if item.stage == "question":
@@ -43,7 +42,6 @@ def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
 
 
 def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
-    """Return the agent with the instructions, the output schema and the tools of a client besides its own."""
     loop = innermost(agent)
     if not (request.tools or request.output or request.instructions):
         return agent

@@ -31,7 +31,6 @@ class Continuation(Struct, frozen=True):
 async def find_continuation(
     agent: Runnable[Any], content: ModelRequest, previous: str | None, approvals: Sequence[ApprovalResponse]
 ) -> Continuation | None:
-    """Return the run of an agent that a request goes on with; None if it begins another one."""
     results = {result.id: result.text for result in _results(content.messages, everywhere=previous is not None)}
     others = () if previous is None else tuple(each for each in content.messages if each.role != "tool")
     if approvals:

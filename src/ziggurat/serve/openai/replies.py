@@ -40,8 +40,6 @@ def status_and_text(error: Exception) -> tuple[int, str]:
 
 
 class Reply:
-    """A reply, as an ASGI application, that has a conversation answered when it is called."""
-
     def __init__(
         self,
         conversation: Conversation,
@@ -126,8 +124,6 @@ def encode_event(chunk: types.ResponseChunk) -> bytes:
 
 
 class ResponseStream:
-    """A stream, as an ASGI application, that sends events until there are no more, or the server ends."""
-
     def __init__(
         self, events: AsyncGenerator[bytes, None], closing: Closing, headers: tuple[tuple[bytes, bytes], ...] = ()
     ) -> None:
@@ -220,7 +216,6 @@ class LiveResponses:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find(self, response_id: str) -> ResponseEvents | None:
-        """Return a response; None if this process does not give it, or gave it too long ago."""
         return self._responses[response_id][1] if response_id in self._responses else None
 
     async def start(self, conversation: Conversation, writer: ReplyWriter) -> ResponseEvents:

@@ -107,7 +107,6 @@ _READ = frozenset(
 
 
 async def response_request(body: Json, asking: ConversationRequest, agents: ServedAgents) -> ConversationRequest:
-    """Return a request with the items that it only names, the response that it goes on with, and its approvals."""
     _check_input(body)
     approvals, named = read_approvals(body), body.get("previous_response_id")
     previous = None if named is None else ResponseId.read(str(named))

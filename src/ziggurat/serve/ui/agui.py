@@ -48,7 +48,6 @@ class _RunAgentInput(Struct, rename="camel"):
 
 
 async def run_agui(agents: ServedAgents, request: Request) -> ResponseStream:
-    """Answer a conversation, or go on with a run whose interrupts are answered."""
     try:
         asked = codec.decoder(_RunAgentInput).decode(await request.body())
         content = read_request(encode(_as_chat(asked)), "chat")[1]

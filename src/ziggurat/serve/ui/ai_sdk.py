@@ -42,7 +42,6 @@ class _ChatRequest(Struct):
 
 
 async def run_chat(agents: ServedAgents, request: Request) -> ResponseStream:
-    """Answer a conversation, or go on with a run that waited for what is answered in the last message."""
     try:
         asked = codec.decoder(_ChatRequest).decode(await request.body())
         content = _read(asked)
@@ -124,7 +123,6 @@ def _tool_of(part: Json) -> str:
 
 
 def _answers(message: _Message) -> Iterator[tuple[str, object]]:
-    """Yield what the client has answered: approvals, and results of its own tools, by their ids."""
     for part in message.parts:
         if not _tool_of(part):
             continue
@@ -184,7 +182,6 @@ class Encoder:
         return chunk | {"dynamic": True} | ({"providerExecuted": True} if server else {})
 
     def _ask(self, id: str, item: PendingItem) -> Iterator[Json]:  # noqa: A002
-        """Ask the client for its decision: as an approval, or as a call that it answers with a result."""
         client = client_calls((item,)).get(item.id)
         if client is not None:
             yield self._call(id, ToolCall(id, client.call, encode(client.arguments).decode()), server=False)
