@@ -383,7 +383,7 @@ async def test_runs_have_a_grace_to_end_with_the_server_and_the_others_are_recov
         return Agent(FunctionModel(answer), name="a", tools=[wait], store=f"sqlite:///{tmp_path / 'runs.db'}")
 
     served_here = served(agent(ends, gate))
-    served_here.agents.closing.add(ends.set)
+    served_here.agents.closing.streams.add(ends.set)
     async with serving(served_here, grace=0.5) as server:
         for name in ("quick", "slow"):
             await server.post("/runs", {"agent": "a", "prompt": name, "run_id": name}, 201)

@@ -75,7 +75,7 @@ class RunTree(Struct, frozen=True):
 
     def text(self) -> str:
         """Return the tree as lines of text, each with the state of its node."""
-        return _tree_text(self.nodes)
+        return "".join(f"{'  ' * node.depth}{_SIGNS[node.state]} {_label(node)}\n" for node in self.nodes)
 
     def mermaid(self) -> str:
         """Return the tree as a Mermaid flowchart, in which the states are colours."""
@@ -284,10 +284,6 @@ _SHAPES: dict[NodeKind, diagram.Shape] = {
     "question": "hexagon",
     "timer": "hexagon",
 }
-
-
-def _tree_text(nodes: Sequence[RunNode]) -> str:
-    return "".join(f"{'  ' * node.depth}{_SIGNS[node.state]} {_label(node)}\n" for node in nodes)
 
 
 def _tree_diagram(nodes: Sequence[RunNode]) -> diagram.Diagram:

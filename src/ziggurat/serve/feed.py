@@ -212,11 +212,11 @@ class Feeds:
         feed = self._feeds.get(run.id)
         if feed is None:
             feed = self._feeds[run.id] = Feed(run, runs, place, self)
-            self.closing.add(feed.close)
+            self.closing.streams.add(feed.close)
         return feed
 
     def remove(self, run_id: str, feed: Feed) -> None:
-        self.closing.discard(feed.close)
+        self.closing.streams.discard(feed.close)
         if self._feeds.get(run_id) is feed:
             del self._feeds[run_id]
 

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.http.route import is_loopback
 from ziggurat.layers.concurrency_limit import Gate
 from ziggurat.wires import a2a
 from ziggurat.wires.jsonrpc import INVALID_REQUEST
@@ -209,11 +210,7 @@ def _is_in(client: tuple[str, int] | None, networks: Iterable[IPv4Network | IPv6
 
 def check_address(host: str, token: str | None) -> None:
     """Refuse to be reached from other machines without a token of one's own."""
-    try:
-        local = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local and token is None:
+    if not is_loopback(host) and token is None:
         raise ConfigurationError(
             f"at {host} the server can be reached from other machines, so it needs a token: --token, or bind 127.0.0.1"
         )

@@ -19,28 +19,22 @@ _HEADERS = [
 class Closing:
     def __init__(self) -> None:
         self.closed: bool = False
-        self._streams: set[Callable[[], None]] = set()
+        self.streams: set[Callable[[], None]] = set()
 
     def close(self) -> None:
         """End the streams, each with an event ``bye``; may be called again."""
         self.closed = True
-        for end in list(self._streams):
+        for end in list(self.streams):
             end()
-
-    def add(self, end: Callable[[], None]) -> None:
-        self._streams.add(end)
-
-    def discard(self, end: Callable[[], None]) -> None:
-        self._streams.discard(end)
 
     async def wait(self) -> None:
         ended = asyncio.Event()
-        self.add(ended.set)
+        self.streams.add(ended.set)
         try:
             if not self.closed:
                 await ended.wait()
         finally:
-            self.discard(ended.set)
+            self.streams.discard(ended.set)
 
 
 async def begin(send: Send, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:

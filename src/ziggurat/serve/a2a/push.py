@@ -30,7 +30,7 @@ class PushNotifications:
         self.fetcher = fetcher
         self._configs: dict[str, dict[str, a2a.PushConfig]] = {}
         self._senders: dict[tuple[str, str], asyncio.Task[None]] = {}
-        closing.add(self._close)
+        closing.streams.add(self._close)
 
     def allowed(self) -> Fetcher:
         if self.fetcher is None:

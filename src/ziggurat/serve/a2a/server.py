@@ -8,7 +8,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from starlette.requests import Request
 
-from ziggurat.agents.runnable import Runnable
 from ziggurat.core import errors
 from ziggurat.core.clock import new_id
 from ziggurat.journal.store import LogInfo
@@ -81,7 +80,7 @@ class A2aServer:
 
     async def _stream(self, params: Any, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
         run = await self._driven(a2a.read_params(params, a2a.SendMessage), request)
-        _, info = await self._find(run.id)
+        info = await self._find(run.id)
         task = a2a.Task(run.id, a2a.Status(a2a.WORKING), tasks.context_of(info))
         return self._streamed(run, task, request, request_id)
 
@@ -134,20 +133,20 @@ class A2aServer:
         return run
 
     async def _continued(self, message: a2a.Message) -> tuple[ToldRun, str]:
-        agent, info = await self._find(message.task_id or "")
+        info = await self._find(message.task_id or "")
         context, state = tasks.context_of(info), tasks.state_of(info.status, asks=info.asks)
         if message.context_id not in (None, "", context):
             raise errors.ConfigurationError(f"the task {info.id} belongs to another context")
         if state in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended: begin another", a2a.UNSUPPORTED_OPERATION)
-        task_id, handle = requests.first_id(info.id), agent.attach(info.id)
+        task_id, handle = requests.first_id(info.id), self._agent.attach(info.id)
         if state != a2a.INPUT_REQUIRED:
             run = await self._from_now(task_id)
             await handle.inject(user(*(part.as_own() for part in message.parts)))
             return run, context
         items = [item for item in (await handle.status()).pending if item.needs_decision]
         answers = read_answers(message, items)
-        return await runs.continue_run(self._agents, agent.name, task_id, answers), context
+        return await runs.continue_run(self._agents, self._agent.name, task_id, answers), context
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
@@ -159,7 +158,7 @@ class A2aServer:
         return await tasks.list_tasks(self._agent, a2a.read_params(params, a2a.TasksQuery))
 
     async def _cancel(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
-        info = (await self._find(a2a.read_params(params, a2a.TaskQuery).id))[1]
+        info = await self._find(a2a.read_params(params, a2a.TaskQuery).id)
         if tasks.state_of(info.status, asks=info.asks) in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended", a2a.TASK_NOT_CANCELABLE)
         run = await self._from_now(requests.first_id(info.id))
@@ -168,11 +167,11 @@ class A2aServer:
             pass
         return (await self._view(run.id)).task()
 
-    async def _find(self, task_id: str) -> tuple[Runnable[Any], LogInfo]:
+    async def _find(self, task_id: str) -> LogInfo:
         _, info = await self._agents.newest_of(requests.check_id(task_id))
         if info.agent != self._agent.name:
             raise errors.RunNotFound(f"there is no task {task_id!r:.150}")
-        return self._agent, info
+        return info
 
     async def _from_now(self, task_id: str) -> ToldRun:
         return self._told(task_id, (await self._view(task_id)).entries)
@@ -181,15 +180,15 @@ class A2aServer:
         return ToldRun(task_id, self._agent, after, waits=waits, failures=self._agents.failures)
 
     async def _view(self, task_id: str) -> tasks.TaskView:
-        agent, info = await self._find(task_id)
-        return await tasks.TaskView.of(agent, info, None if info.owner else self._agents.reason_of(task_id))
+        info = await self._find(task_id)
+        return await tasks.TaskView.of(self._agent, info, None if info.owner else self._agents.reason_of(task_id))
 
     # -- push notifications --------------------------------------------------------------------------------------
 
     async def _create_config(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
         config = a2a.read_params(params, a2a.PushConfig)
         self._push.check(config)
-        info = (await self._find(config.task_id))[1]
+        info = await self._find(config.task_id)
         return self._push.add(await self._from_now(config.task_id), tasks.context_of(info), config)
 
     async def _get_config(self, params: Any, request: Request, _: jsonrpc.Id) -> object:

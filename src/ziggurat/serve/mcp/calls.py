@@ -29,7 +29,7 @@ class Calls:
     def __init__(self, agents: ServedAgents, offered: Mapping[str, Offered], signer: Signer) -> None:
         self.agents = agents
         self.signer = signer
-        self._offered = offered  # by the names of their runnables
+        self.offered = offered  # by the names of their runnables
 
     async def begin(self, offered: Offered, arguments: Mapping[str, Any], caller: Caller) -> str:
         prompt, run_id = offered.prompt(encode(arguments).decode()), new_id()
@@ -56,7 +56,7 @@ class Calls:
         while (run := await self.settled(run_id, within)) is not None:
             agent, _ = await self.agents.agent_of(run_id)
             if not any(item.needs_decision for item in run.pending):
-                return self.answer(agent.name, run)
+                return self.offered[agent.name].answer(run)
             status = await agent.attach(run_id).status()
             if waiting_in(status):
                 return status
@@ -88,6 +88,3 @@ class Calls:
             raise JsonRpcError(text, INTERNAL_ERROR) from error
         finally:
             following.cancel()
-
-    def answer(self, name: str, run: AgentRun) -> Json:
-        return self._offered[name].answer(run)

@@ -69,7 +69,7 @@ class Tasks:
             run = await agent.attach(run_id).result()
             return task | {
                 "status": "completed",
-                "result": {"resultType": "complete", **self._calls.answer(agent.name, run)},
+                "result": {"resultType": "complete", **self._calls.offered[agent.name].answer(run)},
             }
         except jsonrpc.JsonRpcError as failed:
             return task | _failed(failed)
