@@ -77,9 +77,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
         _check_alone(options)
         return in_store(load_agent(options.agent), store)
     if options.timeout is not None and not 0 < options.timeout < math.inf:
-        raise ConfigurationError(
-            f"--timeout is a number of seconds above 0, got {options.timeout:g}; without it there is no limit"
-        )
+        raise ConfigurationError(f"--timeout is a number of seconds above 0, got {options.timeout:g}")
     tools = [load_tool(spec) for spec in dict.fromkeys(options.tools or ("calculator", "timestamp"))]
     memory_tools, middleware = memory_of(options.memory, options.model_name, store)
     return Agent(

@@ -29,7 +29,7 @@ def load_tool(spec: str) -> Tool:
         return _BUILTIN_TOOLS[spec]
     if ":" not in spec and not spec.endswith(".py"):
         raise ConfigurationError(
-            f"{spec!r} is no tool: a tool is module:function, file.py:function, or one of {', '.join(_BUILTIN_TOOLS)}"
+            f"{spec!r} is no tool: a tool is module:function, file.py:function or one of {', '.join(_BUILTIN_TOOLS)}"
         )
     function: Tool = _named(spec, "function", lambda value: callable(value) and not isinstance(value, type))
     try:
@@ -89,10 +89,7 @@ def _module(where: str, spec: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (where == missing or where.startswith(missing + ".")):
-            file = Path(where.replace(".", os.sep) + ".py")
-            raise ConfigurationError(
-                f"{spec}: there is no module {missing!r}, neither in {here} nor installed (looked for {file})"
-            ) from error
+            raise ConfigurationError(f"{spec}: there is no module {missing!r}, installed or in {here}") from error
         if isinstance(error, (ValueError, TypeError)) and not where.replace(".", "").isidentifier():
             raise ConfigurationError(f"{spec}: {where!r} is not a module's name") from error
         raise ConfigurationError(f"{spec}: {where} cannot be imported: {_with_line(error)}") from error

@@ -27,9 +27,7 @@ def memory_of(owner: str | None, model: str, store: str | None) -> tuple[Sequenc
     if owner is None:
         return (), ()
     if not owner.strip() or "/" in owner:
-        raise ConfigurationError(
-            f"--memory says whose memory it is, by a name without '/', as in --memory me: {owner!r}"
-        )
+        raise ConfigurationError(f"--memory says whose it is by a name without '/', as in --memory me: {owner!r}")
     from ziggurat.agents.memory import Remembering, memory_tools
 
     tools = memory_tools()[:1] if only_remembers(model) else memory_tools()

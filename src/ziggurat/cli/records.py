@@ -89,9 +89,7 @@ def seconds_of(text: str, option: str) -> float:
     try:
         return datetime.now(UTC).timestamp() - datetime.fromisoformat(text.strip()).timestamp()
     except ValueError as error:
-        raise ConfigurationError(
-            f"{option} is a span such as 90m, 12h or 7d, or a date such as 2026-11-22; got {text!r}"
-        ) from error
+        raise ConfigurationError(f"{option} is a span such as 90m or 7d, or a date; got {text!r}") from error
 
 
 async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:

@@ -53,9 +53,7 @@ def show(
         terminal.write(_standing(run, store, agent, as_picture=drawing == "picture").rstrip("\n"))
         return
     if agent is not None:
-        raise ConfigurationError(
-            "only a diagram needs the agent, everything else is on record: --as diagram --agent ..."
-        )
+        raise ConfigurationError("only a diagram needs the agent, as in --as diagram --agent ...")
     info, journal = stores.load_run(run, store)
     if drawing is None:
         terminal.write("\n".join([*_head(info, journal), "", *_lines(journal)]))

@@ -55,9 +55,7 @@ def _time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigurationError(
-            f"--not-before is a date, or a date and a time, as in 2030-01-31T08:00; got {text!r}"
-        ) from None
+        raise ConfigurationError(f"--not-before is a date, or a time as 2030-01-31T08:00; got {text!r}") from None
     return time.astimezone()  # without a zone it is in local time
 
 

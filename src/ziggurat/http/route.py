@@ -181,9 +181,7 @@ class _Tunnel(asyncio.Protocol):
         status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
         if not 200 <= status < 300:
             kind: ModelErrorKind = "authentication" if status == 407 else "connection"
-            raise ModelError(
-                f"the proxy on the way to {name} answered {status or 'no HTTP'}", kind=kind, status=status or None
-            )
+            raise ModelError(f"the proxy for {name} answered {status or 'no HTTP'}", kind=kind, status=status or None)
 
     def data_received(self, data: bytes) -> None:
         if self._answer.done():

@@ -187,9 +187,7 @@ class Connection:
         params = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": _ABOUT}
         info = jsonrpc.parse(await self.request("initialize", params, root("mcp"), seconds=_HANDSHAKE), wire.ServerInfo)
         if info.protocol_version not in wire.LEGACY:
-            raise ToolError(
-                f"the MCP server {self.name} speaks the revision {info.protocol_version!r:.40}, which is unknown here"
-            )
+            raise ToolError(f"the MCP server {self.name} speaks {info.protocol_version!r:.40}, which is unknown here")
         self.transport.revision = info.protocol_version
         await self.transport.tell(jsonrpc.Notification("notifications/initialized"))
         return info

@@ -173,9 +173,7 @@ def _entry(server: str | Sequence[str] | Mapping[str, Any], folder: str | None) 
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"the entry of an MCP server is wrong: {error}") from error
         if bool(entry.command) == bool(entry.url):
-            raise ConfigurationError(
-                f"the entry of an MCP server has either a command or a url; got {dict(server)!r:.200}"
-            )
+            raise ConfigurationError(f"an MCP server has either a command or a url; got {dict(server)!r:.200}")
         return entry
     try:
         words = shlex.split(server) if isinstance(server, str) else [str(word) for word in server]
@@ -203,9 +201,7 @@ def _filled(value: Any) -> Any:
 def _variable(found: re.Match[str]) -> str:
     value = os.environ.get(found[1], found[2])
     if value is None:
-        raise ConfigurationError(
-            f"the environment variable {found[1]}, which an entry of an MCP server names, is not set"
-        )
+        raise ConfigurationError(f"the variable {found[1]} of an entry of an MCP server is not set")
     return value
 
 

@@ -34,9 +34,7 @@ class Instrument:
 
     def __init__(self, name: str, help_text: str, kind: str, bounds: tuple[float, ...] = ()) -> None:
         if not _NAME.fullmatch(name):
-            raise errors.ConfigurationError(
-                f"{name!r} is not a name of a metric: letters, digits, _ and :, no digit first"
-            )
+            raise errors.ConfigurationError(f"{name!r} is no name of a metric: letters, digits (not first), _ and :")
         if list(bounds) != sorted(set(bounds)):
             raise errors.ConfigurationError(f"the bounds of {name!r} must increase")
         self.name = name

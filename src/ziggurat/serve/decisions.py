@@ -85,9 +85,7 @@ class _StatedDecision(Struct, forbid_unknown_fields=True):
         fields = {"reason": self.reason, "arguments": self.arguments, "answer": self.answer, "result": self.result}
         given = {name: value for name, value in fields.items() if value is not UNSET}
         if given.keys() - {takes} or (must and not given):
-            raise ConfigurationError(
-                f"the action {self.action} takes {takes or 'nothing else'}, got {', '.join(given) or 'nothing'}"
-            )
+            raise ConfigurationError(f"{self.action} takes {takes or 'nothing'}, got {', '.join(given) or 'nothing'}")
         return made(*given.values())
 
 

@@ -128,9 +128,7 @@ class Guard:
         scope["scheme"] = self._scheme(scope, headers)
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
-            raise _Refused(
-                421, f"this server is not {host!r:.100}; address it as localhost, or serve with --allow-host"
-            )
+            raise _Refused(421, f"this server is not {host!r:.100}; --allow-host adds a name")
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise _Refused(403, "a page of another site or port may not ask this server")
         origin = headers.get("origin")
@@ -194,9 +192,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text)
     except ValueError as error:
-        raise ConfigurationError(
-            f"a proxy is an address or a network, such as 10.0.0.5 or 10.0.0.0/8: {error}"
-        ) from error
+        raise ConfigurationError(f"a proxy is an address or a network, such as 10.0.0.0/8: {error}") from error
 
 
 def _is_in(client: tuple[str, int] | None, networks: Iterable[IPv4Network | IPv6Network]) -> bool:
@@ -211,14 +207,9 @@ def _is_in(client: tuple[str, int] | None, networks: Iterable[IPv4Network | IPv6
 def check_address(host: str, token: str | None) -> None:
     """Refuse to be reached from other machines without a token of one's own."""
     if not is_loopback(host) and token is None:
-        raise ConfigurationError(
-            f"at {host} the server can be reached from other machines, so it needs a token: --token, or bind 127.0.0.1"
-        )
+        raise ConfigurationError(f"at {host} other machines reach the server: set a --token, or bind 127.0.0.1")
     if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token):
-        raise ConfigurationError(
-            "a token has at least 16 visible ASCII characters; make one with "
-            "python -c 'import secrets; print(secrets.token_urlsafe())'"
-        )
+        raise ConfigurationError("a token has 16 or more visible ASCII characters; secrets.token_urlsafe() makes one")
 
 
 def _headers(scope: MutableMapping[str, Any]) -> dict[str, str]:

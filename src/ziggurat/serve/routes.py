@@ -195,9 +195,7 @@ class _Routes:
         shared = self.agents.metrics()
         if len(shared) != 1:
             number = "have no metrics" if not shared else f"have {len(shared)} different ones"
-            raise HTTPException(
-                404, f"the agents {number}: give one Metrics() of ziggurat.observe to all as middleware"
-            )
+            raise HTTPException(404, f"the agents {number}: give one Metrics() to all as middleware")
         return Response(shared[0].prometheus_text(), media_type="text/plain; version=0.0.4")
 
     async def check_health(self, request: Request) -> Any:

@@ -194,9 +194,7 @@ def _seconds(text: str | None) -> float:
     try:
         return 0.0 if text is None else datetime.fromisoformat(text).timestamp()
     except ValueError as error:
-        raise ConfigurationError(
-            f"statusTimestampAfter is a time such as 2026-01-31T18:30:00Z, got {text!r:.50}"
-        ) from error
+        raise ConfigurationError(f"statusTimestampAfter is a time with its zone, got {text!r:.50}") from error
 
 
 class Updates:

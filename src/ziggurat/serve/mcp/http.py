@@ -216,9 +216,7 @@ class _Endpoint:
     def _session(self, headers: Mapping[str, str]) -> Session:
         name, version = headers.get(_SESSION), headers.get(_VERSION, wire.LEGACY[2])
         if version not in wire.LEGACY:
-            raise jsonrpc.JsonRpcError(
-                f"the revision {version[:50]!r} is unknown here: {', '.join(wire.LEGACY)}", jsonrpc.INVALID_REQUEST
-            )
+            raise jsonrpc.JsonRpcError(f"a revision here is one of {', '.join(wire.LEGACY)}", jsonrpc.INVALID_REQUEST)
         return self._legacy.sessions.find(name) if name else Session(version, {})
 
 

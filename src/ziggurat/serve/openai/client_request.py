@@ -46,9 +46,7 @@ def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
     if not (request.tools or request.output or request.instructions):
         return agent
     if not isinstance(loop, AgentLoop):
-        raise errors.ConfigurationError(
-            f"{agent.name} is not a single agent: it takes no instructions, tools or output schema of a client"
-        )
+        raise errors.ConfigurationError(f"{agent.name} is not a single agent: it takes only messages of a client")
     tools = Toolbox([_client_tool(spec) for spec in request.tools])
     loop.settings.tools.joined(tools)  # refuses a name that is taken
     native = request.output if "native" in fact(loop.settings.model, OUTPUT_MODES) else None

@@ -35,9 +35,7 @@ async def find_continuation(
     others = () if previous is None else tuple(each for each in content.messages if each.role != "tool")
     if approvals:
         if previous is None:
-            raise ConfigurationError(
-                "an mcp_approval_response needs previous_response_id, which names the response that asked for it"
-            )
+            raise ConfigurationError("an mcp_approval_response needs previous_response_id, or the items before it")
         run_id, journal = previous, await _record_of(agent, previous)
         decisions = {**_answers(run_id, results, journal), **_decisions(approvals, journal)}
     else:
@@ -87,9 +85,7 @@ def _check_waits(item_id: str, journal: LocalJournal) -> None:
     items = {item.id: item for item in recorded_items(journal)}
     if item_id not in items:
         waiting = ", ".join(name for name, item in items.items() if is_approvable(item)) or "none"
-        raise ConfigurationError(
-            f"approval_request_id: the response has no request {item_id!r:.150} (that wait: {waiting})"
-        )
+        raise ConfigurationError(f"approval_request_id: no request {item_id!r:.150} waits (that do: {waiting})")
     if journal.ended is not None and journal.ended.stop != "Suspended":
         raise NotAnswered(409, f"the run has ended ({journal.ended.stop}), and waits for no approval any more")
     if not is_approvable(items[item_id]):
