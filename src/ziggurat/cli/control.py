@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Annotated, TypeVar
 
-import typer
+from typer import Argument, Option
 
 from ziggurat.cli import options, outcome, store as stores, terminal
 from ziggurat.cli.agents import with_agent
@@ -38,9 +38,9 @@ def _with_run(run: str, store: str | None, work: Callable[[Store, LogInfo], Awai
 
 def send(
     run: options.Run,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the event.")],
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="Its value, as JSON or as text.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Send one event with this key, once.")] = None,
+    name: Annotated[str, Argument(metavar="NAME", help="The name of the event.")],
+    value: Annotated[str | None, Argument(metavar="[VALUE]", help="Its value, as JSON or as text.")] = None,
+    key: Annotated[str | None, Option("--key", metavar="KEY", help="Send one event with this key, once.")] = None,
     store: options.Store = None,
 ) -> None:
     """Send an event to a run that waits for it, or will; what does not fit is refused.
@@ -56,7 +56,7 @@ def send(
 
 def cancel(
     run: options.Run,
-    after_step: Annotated[bool, typer.Option("--after-step", help="Let the current step finish.")] = False,
+    after_step: Annotated[bool, Option("--after-step", help="Let the current step finish.")] = False,
     store: options.Store = None,
 ) -> int:
     """Stop a run that any process drives; it can be resumed.

@@ -6,7 +6,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from ziggurat.agents.stop import MAX_STEPS
 from ziggurat.cli import options
@@ -53,10 +53,8 @@ def test_run_{name}() -> None:
 
 def export(
     run: options.Run,
-    pytest: Annotated[bool, typer.Option("--pytest", help="Write a test that replays it without a network.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to standard output.")
-    ] = None,
+    pytest: Annotated[bool, Option("--pytest", help="Write a test that replays it without a network.")] = False,
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write to this file.")] = None,
     agent: options.Agent = None,
     store: options.Store = None,
 ) -> None:

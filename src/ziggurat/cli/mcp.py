@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Annotated, Any
 
 import typer.core
+from typer import Argument
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli import load, options, terminal
@@ -54,12 +55,7 @@ def _mcp() -> None:
 
 @mcp.command()
 def serve(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE.PY:NAME...", help="Agents, tools, or one McpServer, as file.py:name or module:name."
-        ),
-    ],
+    names: Annotated[list[str], Argument(metavar="FILE.PY:NAME...", help="Agents, tools, or one McpServer.")],
     token: options.Token = None,
     store: options.Store = None,
 ) -> int:
@@ -93,9 +89,7 @@ def _loaded(names: list[str]) -> tuple[list[Runnable[Any]], McpServer]:
 
 Server = Annotated[
     str,
-    typer.Argument(
-        metavar="SERVER", help="A command in quotes, an address, or a file of settings that ends with .json."
-    ),
+    Argument(metavar="SERVER", help="A command in quotes, an address, or a file of settings that ends with .json."),
 ]
 _WIDTH = 100
 
@@ -128,8 +122,8 @@ async def _tools(client: McpClient) -> list[ServerTool]:
 @mcp.command("call")
 def call_tool(
     server: Server,
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The name of the tool.")],
-    arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="The arguments as JSON.")] = "{}",
+    tool: Annotated[str, Argument(metavar="TOOL", help="The name of the tool.")],
+    arguments: Annotated[str, Argument(metavar="ARGUMENTS", help="The arguments as JSON.")] = "{}",
 ) -> int:
     """Call a tool of a server and write its result; the exit code is 1 if the tool failed.
 

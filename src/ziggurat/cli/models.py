@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 import typer
+from typer import Argument
 
 from ziggurat.cli.doctor import example, key_state
 from ziggurat.cli.terminal import note, write, write_table
@@ -56,7 +57,7 @@ def _described(model: PinnedModel) -> str:
 
 @models.command("install")
 def _install(
-    name: Annotated[str, typer.Argument(help="Its name in the catalogue: coder (1.1 GB) or smollm (98 MB).")],
+    name: Annotated[str, Argument(help="Its name in the catalogue: coder (1.1 GB) or smollm (98 MB).")],
 ) -> None:
     """Download a model of the catalogue, and verify it.
 
@@ -82,7 +83,7 @@ def _install(
 
 @models.command("remove")
 def _remove(
-    name: Annotated[str, typer.Argument(help="Its name in the catalogue, as listed by: ziggurat models list.")],
+    name: Annotated[str, Argument(help="Its name in the catalogue, as listed by: ziggurat models list.")],
 ) -> None:
     """Delete a model of the catalogue from the cache, and what an interrupted installation of it left.
 

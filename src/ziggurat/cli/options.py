@@ -7,9 +7,9 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
-import typer
 from msgspec import Struct
 from msgspec.structs import asdict
+from typer import Argument, Option
 
 from ziggurat.core import codec
 from ziggurat.models.selection import MODEL
@@ -17,11 +17,11 @@ from ziggurat.tools.approval import Approvals
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", metavar="NAME", help="The model; by default $ZIGGURAT_MODEL, else auto."),
+    Option("--model", "-m", metavar="NAME", help="The model; by default $ZIGGURAT_MODEL, else auto."),
 ]
 Tools = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--tool",
         "-t",
         metavar="MODULE:FUNCTION",
@@ -31,18 +31,18 @@ Tools = Annotated[
 ]
 Agent = Annotated[
     str | None,
-    typer.Option("--agent", "-a", metavar="FILE.PY:NAME", help="An agent of your own, as file.py:name or module:name."),
+    Option("--agent", "-a", metavar="FILE.PY:NAME", help="An agent of your own, as file.py:name or module:name."),
 ]
 Instructions = Annotated[
-    str | None, typer.Option("--instructions", "-i", metavar="TEXT", help="The system instructions of the agent.")
+    str | None, Option("--instructions", "-i", metavar="TEXT", help="The system instructions of the agent.")
 ]
 Steps = Annotated[
-    int | None, typer.Option("--max-steps", min=1, metavar="N", help="The maximum number of steps; 25 by default.")
+    int | None, Option("--max-steps", min=1, metavar="N", help="The maximum number of steps; 25 by default.")
 ]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="The time limit of the run.")]
+Timeout = Annotated[float | None, Option("--timeout", metavar="SECONDS", help="The time limit of the run.")]
 Approve = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--approve",
         metavar="PATTERN",
         help="Ask before calling a tool whose name matches, such as 'delete_*'. May be repeated.",
@@ -50,7 +50,7 @@ Approve = Annotated[
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--memory",
         metavar="NAME",
         help="Recall what NAME said in earlier runs, and let the agent remember more; stored with the runs.",
@@ -58,17 +58,17 @@ Memory = Annotated[
 ]
 Mcp = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--mcp",
         metavar="SERVER",
         help="An MCP server whose tools the agent may use: a command in quotes, an address, or a file of settings that "
         "ends with .json. May be repeated.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Write the answer only, without the live view.")]
 Store = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--store",
         metavar="URL",
         help="Where runs are stored, such as sqlite:///runs.db, file:///var/runs or memory: for nowhere; by default "
@@ -77,27 +77,27 @@ Store = Annotated[
 ]
 Session = Annotated[
     str | None,
-    typer.Option("--session", "-s", metavar="NAME", help="The stored conversation to continue or to start."),
+    Option("--session", "-s", metavar="NAME", help="The stored conversation to continue or to start."),
 ]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a unique prefix of it.")]
-Json = Annotated[bool, typer.Option("--json", help="Write events to standard output, one per line.")]
-JsonRows = Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")]
-Named = Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")]
-AgentName = Annotated[str | None, typer.Option("--agent", "-a", metavar="NAME", help="Only runs of this agent.")]
+Run = Annotated[str, Argument(metavar="RUN", help="The run's id, or a unique prefix of it.")]
+Json = Annotated[bool, Option("--json", help="Write events to standard output, one per line.")]
+JsonRows = Annotated[bool, Option("--json", help="Write one JSON object per line.")]
+Named = Annotated[str, Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")]
+AgentName = Annotated[str | None, Option("--agent", "-a", metavar="NAME", help="Only runs of this agent.")]
 Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="NAME=VALUE", help="Only runs with this label; several must all fit."),
+    Option("--label", metavar="NAME=VALUE", help="Only runs with this label; several must all fit."),
 ]
 Concurrency = Annotated[
-    int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs of each agent go on at the same time.")
+    int, Option("--concurrency", min=1, metavar="N", help="How many runs of each agent go on at the same time.")
 ]
 Grace = Annotated[
-    float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
+    float, Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")]
+Limit = Annotated[int, Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")]
 Token = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--token",
         envvar="ZIGGURAT_TOKEN",
         metavar="TOKEN",
@@ -105,7 +105,7 @@ Token = Annotated[
     ),
 ]
 Attempts = Annotated[
-    int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
+    int, Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
 ]
 
 _OF_AGENT = {

@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated
 
-import typer
 from msgspec import Struct
+from typer import Argument, Option
 
 from ziggurat.cli import options, store as stores, terminal
 from ziggurat.core.codec import encode
@@ -37,13 +37,9 @@ class _ListedRun(Struct):
 
 
 def runs(
-    status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help="Only this: running, suspended, completed ...")
-    ] = None,
+    status: Annotated[str | None, Option("--status", metavar="STATUS", help="Only this, such as suspended.")] = None,
     agent: options.AgentName = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="WHEN", help="Only runs changed since: 90m, 12h, 7d, or a date.")
-    ] = None,
+    since: Annotated[str | None, Option("--since", metavar="WHEN", help="Changed since: 90m, 7d, or a date.")] = None,
     label: options.Labels = None,
     limit: options.Limit = 20,
     json: options.JsonRows = False,
@@ -107,9 +103,7 @@ async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
 def pending(
     agent: options.AgentName = None,
     label: options.Labels = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="PLACE", help="Only runs after this place, from the list before.")
-    ] = None,
+    after: Annotated[str | None, Option("--after", metavar="PLACE", help="Only runs after this place.")] = None,
     limit: options.Limit = 100,
     json: options.JsonRows = False,
     store: options.Store = None,
@@ -159,8 +153,8 @@ def _line(run_id: str, item: PendingItem) -> str:
 
 
 def accept_loss(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id; with --session, the session's.")],
-    session: Annotated[bool, typer.Option("--session", help="RUN is a session.")] = False,
+    run: Annotated[str, Argument(metavar="RUN", help="The run's id; with --session, the session's.")],
+    session: Annotated[bool, Option("--session", help="RUN is a session.")] = False,
     store: options.Store = None,
 ) -> None:
     """Accept that the last entries of a damaged run are lost, so that it can be continued without them.
@@ -190,10 +184,8 @@ def accept_loss(
 
 
 def vacuum(
-    older: Annotated[
-        str, typer.Option("--older-than", metavar="SPAN", help="Runs that have not changed for this long.")
-    ] = "30d",
-    unfinished: Annotated[bool, typer.Option("--unfinished", help="Also runs that could be continued.")] = False,
+    older: Annotated[str, Option("--older-than", metavar="SPAN", help="Runs unchanged for this long.")] = "30d",
+    unfinished: Annotated[bool, Option("--unfinished", help="Also runs that could be continued.")] = False,
     store: options.Store = None,
 ) -> None:
     """Remove old runs, and free their disk space.

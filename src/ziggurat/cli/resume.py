@@ -4,13 +4,12 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
-from ziggurat.cli import options
+from ziggurat.cli import options, outcome
 from ziggurat.cli.agents import StoredRun, labels_of, rebuild
 from ziggurat.cli.approve import select, stated_decision
 from ziggurat.cli.live import OutputOptions, show_run
-from ziggurat.cli.outcome import COMPLETED, INTERRUPTED, write_answer
 from ziggurat.cli.store import then_closed
 from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.clock import new_id
@@ -24,9 +23,7 @@ from ziggurat.messages.formatting import plural
 def resume(
     run: options.Run,
     agent: options.Agent = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse to continue if the agent differs from the recorded one.")
-    ] = False,
+    strict: Annotated[bool, Option("--strict", help="Refuse an agent that differs from the recorded one.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     store: options.Store = None,
@@ -65,32 +62,22 @@ def _go_on(found: StoredRun, decisions: dict[str, Decision], output: OutputOptio
         if not decisions:
             raise
     note(f"decided; the process that drives the run {visible_line(found.id)} goes on with it")
-    return COMPLETED
+    return outcome.COMPLETED
 
 
 def approve(
     run: options.Run,
-    item: Annotated[
-        str | None, typer.Argument(metavar="[ITEM]", help="The id of the call; needed if several wait.")
-    ] = None,
-    deny: Annotated[
-        str | None, typer.Option("--deny", metavar="REASON", help="Deny it; the model gets the reason.")
-    ] = None,
-    modify: Annotated[
-        str | None, typer.Option("--modify", metavar="JSON", help="Approve it with these arguments instead of its own.")
-    ] = None,
-    answer: Annotated[
-        str | None, typer.Option("--answer", metavar="JSON_OR_TEXT", help="The answer to a question.")
-    ] = None,
+    item: Annotated[str | None, Argument(metavar="[ITEM]", help="The id of the call; needed if several wait.")] = None,
+    deny: Annotated[str | None, Option("--deny", metavar="REASON", help="Deny it; the model gets the reason.")] = None,
+    modify: Annotated[str | None, Option("--modify", metavar="JSON", help="Approve it with these arguments.")] = None,
+    answer: Annotated[str | None, Option("--answer", metavar="JSON_OR_TEXT", help="The answer to a question.")] = None,
     happened: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--happened", metavar="RESULT", help="It was interrupted but took effect; RESULT is passed to the model."
         ),
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--did-not-happen", help="It was interrupted and took no effect: run it now.")
-    ] = False,
+    again: Annotated[bool, Option("--did-not-happen", help="It took no effect: run it now.")] = False,
     agent: options.Agent = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -131,7 +118,7 @@ def replay(
     run: options.Run,
     live: Annotated[
         Literal["nothing", "tools", "models"],
-        typer.Option("--live", help="What is called again; everything else is answered from the record."),
+        Option("--live", help="What is called again; everything else is answered from the record."),
     ] = "nothing",
     agent: options.Agent = None,
     store: options.Store = None,
@@ -148,7 +135,7 @@ def replay(
     found = rebuild(run, options.AgentOptions(agent=agent), store)
     replaying = found.agent.replay(found.id, live=live, approvals=found.options.approvals)
     went = then_closed(found.agent.store, replaying)
-    write_answer(went, sys.stdout)
+    outcome.write_answer(went, sys.stdout)
     called = {"nothing": "nothing was called", "tools": "its tools were called", "models": "its models were called"}
     note(f"{plural(went.steps, 'step')} as on record; {called[live]}")
 
@@ -157,16 +144,14 @@ def replay(
 def fork(
     chosen: options.AgentOptions,
     run: options.Run,
-    at: Annotated[int, typer.Option("--at", min=1, metavar="STEP", help="The first step to run again.")],
+    at: Annotated[int, Option("--at", min=1, metavar="STEP", help="The first step to run again.")],
     prompt: Annotated[
         str | None,
-        typer.Option(
-            "--prompt", "-p", metavar="TEXT", help="Another message at that step; at step 1, another question."
-        ),
+        Option("--prompt", "-p", metavar="TEXT", help="Another message at that step; at step 1, another question."),
     ] = None,
     effects: Annotated[
         Literal["refuse", "recorded", "live"],
-        typer.Option("--effects", help="What to do with calls of tools with side effects."),
+        Option("--effects", help="What to do with calls of tools with side effects."),
     ] = "refuse",
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -200,6 +185,6 @@ def fork(
 
     output = OutputOptions(json, quiet, found.where)
     code = show_run(found.agent, begin, output, approvals, forked)
-    if code != INTERRUPTED:  # an interrupted run is named in the message on how to continue
+    if code != outcome.INTERRUPTED:  # an interrupted run is named in the message on how to continue
         note(f"this is the run {forked}")
     return code

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from ziggurat.cli import live, options, outcome
 from ziggurat.cli.agents import Prepared, prepare
@@ -24,14 +24,10 @@ from ziggurat.stores.session import Session
 @options.with_agent_options
 def run(
     chosen: options.AgentOptions,
-    question: Annotated[
-        str | None, typer.Argument(help="The question, in quotes; - or nothing on a pipe reads standard input.")
-    ] = None,
+    question: Annotated[str | None, Argument(help="The question, in quotes; - reads standard input.")] = None,
     session: options.Session = None,
     store: options.Store = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
-    ] = False,
+    json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:
     """Ask one question and show how it is answered.

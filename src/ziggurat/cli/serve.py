@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ziggurat.cli import options
 from ziggurat.cli.supervised import loaded_all, supervised
@@ -26,35 +26,23 @@ _SEND_BUFFER = 128 * 1024
 
 
 def serve(
-    agents: Annotated[
-        list[str], typer.Argument(metavar="FILE.PY:NAME...", help="The agents, as file.py:name or module:name.")
-    ],
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port to listen at.")] = 8800,
+    agents: Annotated[list[str], Argument(metavar="FILE.PY:NAME...", help="Agents, by file or module.")],
+    host: Annotated[str, Option("--host", metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", min=1, max=65535, help="The port to listen at.")] = 8800,
     token: options.Token = None,
     hosts: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Another name by which the server is addressed."),
+        Option("--allow-host", metavar="NAME", help="Another name by which the server is addressed."),
     ] = None,
     proxies: Annotated[
         list[str] | None,
-        typer.Option(
-            "--proxy", metavar="ADDRESS", help="The address, or network, of a proxy that adds TLS and is trusted."
-        ),
+        Option("--proxy", metavar="ADDRESS", help="The address, or network, of a proxy that adds TLS and is trusted."),
     ] = None,
-    max_runs: Annotated[
-        int, typer.Option("--max-runs", min=1, metavar="NUMBER", help="How many runs may be in progress.")
-    ] = 100,
-    max_streams: Annotated[
-        int, typer.Option("--max-streams", min=1, metavar="NUMBER", help="How many streams may be open.")
-    ] = 5_000,
+    max_runs: Annotated[int, Option("--max-runs", min=1, metavar="N", help="The most runs in progress.")] = 100,
+    max_streams: Annotated[int, Option("--max-streams", min=1, metavar="N", help="The most open streams.")] = 5_000,
     grace: options.Grace = GRACE,
-    push: Annotated[
-        bool, typer.Option("--push", help="Send changes of tasks to public addresses that clients of A2A name.")
-    ] = False,
-    work: Annotated[
-        int, typer.Option("--work", min=0, metavar="N", help="Also be a worker that drives N runs of each at a time.")
-    ] = 0,
+    push: Annotated[bool, Option("--push", help="Send changes of tasks to addresses that clients name.")] = False,
+    work: Annotated[int, Option("--work", min=0, metavar="N", help="Also drive N due runs of each at a time.")] = 0,
     store: options.Store = None,
 ) -> int:
     """Serve agents by HTTP: start, watch, decide on, steer and replay their runs.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-import typer
+from typer import Option
 
 from ziggurat.cli import agents, options, store as stores, terminal
 from ziggurat.core.codec import as_error, as_type
@@ -29,7 +29,7 @@ def show(
     run: options.Run,
     drawing: Annotated[
         Literal["tree", "mermaid", "diagram", "picture"] | None,
-        typer.Option(
+        Option(
             "--as",
             help="Write the tree of its calls instead: as text or Mermaid; or a diagram (in Mermaid) or picture "
             "(in SVG) of its agent, plan or graph that marks how far it has come.",

@@ -4,7 +4,7 @@ import asyncio
 from datetime import datetime
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from ziggurat.cli import options
 from ziggurat.cli.agents import agent_of
@@ -21,19 +21,11 @@ from ziggurat.messages.formatting import plural
 
 def submit(
     agent: options.Named,
-    prompt: Annotated[str, typer.Argument(help="The question or task, or the input of a flow as JSON, in quotes.")],
-    run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="Its id; to submit the same again has no effect.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="A label to store with it.")
-    ] = None,
-    not_before: Annotated[
-        str | None, typer.Option("--not-before", metavar="WHEN", help="A date or time, as in 2030-01-31T08:00.")
-    ] = None,
-    priority: Annotated[
-        int, typer.Option("--priority", min=-100, max=100, metavar="N", help="Those with the highest come first.")
-    ] = 0,
+    prompt: Annotated[str, Argument(help="The question or task, or the input of a flow as JSON, in quotes.")],
+    run_id: Annotated[str | None, Option("--run-id", metavar="ID", help="Its id; the same is submitted once.")] = None,
+    label: Annotated[list[str] | None, Option("--label", metavar="NAME=VALUE", help="A label of the run.")] = None,
+    not_before: Annotated[str | None, Option("--not-before", metavar="WHEN", help="As in 2030-01-31T08:00.")] = None,
+    priority: Annotated[int, Option("--priority", min=-100, max=100, metavar="N", help="The highest come first.")] = 0,
     store: options.Store = None,
 ) -> None:
     """Store a run for a worker to drive, and write its id.
@@ -60,7 +52,7 @@ def _time(text: str) -> datetime:
 
 
 def worker(
-    agents: Annotated[list[str], typer.Argument(metavar="FILE.PY:NAME...", help="Agents and schedules to work for.")],
+    agents: Annotated[list[str], Argument(metavar="FILE.PY:NAME...", help="Agents and schedules to work for.")],
     concurrency: options.Concurrency = 10,
     attempts: options.Attempts = 3,
     grace: options.Grace = 30.0,
@@ -91,9 +83,7 @@ def recover(
     agent: options.Named,
     concurrency: options.Concurrency = 10,
     attempts: options.Attempts = 3,
-    cancelled: Annotated[
-        bool, typer.Option("--cancelled", help="Go on also with runs that a shutdown has cancelled.")
-    ] = False,
+    cancelled: Annotated[bool, Option("--cancelled", help="Also runs that a shutdown has cancelled.")] = False,
     store: options.Store = None,
 ) -> int:
     """Go on with the runs of an agent that are due: what a worker does, once.
