@@ -66,7 +66,6 @@ def cancel(
 
     \b
     Examples:
-      ziggurat cancel report-7
       ziggurat cancel report-7 --after-step
     """
     return _report(*_with_run(run, store, lambda place, info: sending.post_cancel(runs_of(place), info.id, after_step)))
@@ -111,7 +110,6 @@ def attach(run: options.Run, json: options.Json = False, store: options.Store = 
 
     \b
     Examples:
-      ziggurat attach report-7
       ziggurat attach report-7 --json --store sqlite:///agents.db
     """
     whole = sys.stdout.isatty() and not json

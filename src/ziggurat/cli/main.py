@@ -114,9 +114,7 @@ def _program(called: str) -> "Typer":
           ziggurat run --tool weather.py:forecast "Rain in Paris tomorrow?"
           ziggurat run --model anthropic:claude-sonnet-4-5 "Who are you?"
           ziggurat chat --agent desk.py:agent
-          ziggurat runs --since 1d
           ziggurat approve RUN
-          ziggurat fork RUN --at 2 --model openai:gpt-5-mini
 
         \b
         Exit codes: 0 done, 1 failed or stopped early, 2 wrong usage, 3 waits for

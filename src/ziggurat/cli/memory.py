@@ -65,9 +65,7 @@ def search(
 
     \b
     Examples:
-      ziggurat memory search "night train"
       ziggurat memory search --owner me --limit 3 "allergies"
-      ziggurat memory search --json "train" | jq -r .content
     """
     if not query.strip():
         raise ConfigurationError('no search text given; example: ziggurat memory search "night train"')

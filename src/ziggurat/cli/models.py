@@ -67,7 +67,6 @@ def _install(
     \b
     Examples:
       ziggurat models install coder && ziggurat run --model local:coder "What is 12 * (7 + 5)?"
-      ZIGGURAT_CACHE=/data/models ziggurat models install coder
     """
     model = pinned(name)
     there = model.damage() is None

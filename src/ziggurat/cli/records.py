@@ -49,9 +49,7 @@ def runs(
 
     \b
     Examples:
-      ziggurat runs
       ziggurat runs --status suspended --since 7d
-      ziggurat runs --label team=blue
       ziggurat runs --json --limit 100 | jq -r .id
     """
     chosen = None if status is None else read_status(status, "--status")
@@ -114,7 +112,6 @@ def pending(
 
     \b
     Examples:
-      ziggurat pending
       ziggurat pending --agent desk --store sqlite:///agents.db
       ziggurat pending --json | jq -r .run
     """
@@ -192,7 +189,6 @@ def vacuum(
 
     \b
     Examples:
-      ziggurat vacuum
       ziggurat vacuum --older-than 12h --unfinished
     """
     before = datetime.now(UTC).timestamp() - seconds_of(older, "--older-than")

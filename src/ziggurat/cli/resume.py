@@ -94,9 +94,7 @@ def approve(
 
     \b
     Examples:
-      ziggurat approve 3f2a
       ziggurat approve 3f2a 91bc --deny "not today"
-      ziggurat approve 3f2a 91bc --modify '{"amount": 5}'
       ziggurat approve 3f2a --happened "paid, receipt 17"
       ziggurat approve order-17 --agent orders.py:order --answer true
     """
@@ -129,7 +127,6 @@ def replay(
 
     \b
     Examples:
-      ziggurat replay 3f2a
       ziggurat replay r-17 --agent desk.py:agent --live tools
     """
     found = rebuild(run, options.AgentOptions(agent=agent), store)
@@ -165,7 +162,6 @@ def fork(
     \b
     Examples:
       ziggurat fork 3f2a --at 2 --model openai:gpt-5-mini
-      ziggurat fork 3f2a --at 1 --prompt "What is 13 * 12?"
       ziggurat fork r-17 --at 4 --agent desk.py:agent --effects live
     """
     found = rebuild(run, chosen, store)

@@ -39,12 +39,9 @@ def run(
     \b
     Examples:
       ziggurat run "What is 12 * (7 + 5)?"
-      ziggurat run --tool weather:forecast --tool calculator "Rain in Paris?"
       ziggurat run --agent desk.py:agent --json "Refund order 881" | jq .event
       echo "What time is it?" | ziggurat run --quiet
-      ziggurat run --model local:/models/qwen.gguf --timeout 60 "Who are you?"
       ziggurat run --model openai:gpt-5-mini "Who are you?"
-      ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
       ziggurat run --memory me "Remember that I am allergic to nuts."
       ziggurat run --mcp 'npx -y @modelcontextprotocol/server-filesystem .' "Which files are here?"
     """
@@ -105,7 +102,6 @@ def chat(
     \b
     Examples:
       ziggurat chat
-      ziggurat chat --tool notes.py:search --instructions "You are brief."
       ziggurat chat --agent desk.py:agent
       ziggurat chat --session work
     """

@@ -51,7 +51,6 @@ def serve(
 
     \b
     Examples:
-      ziggurat serve desk.py:agent
       ziggurat serve desk.py:agent reports.py:nightly --work 10
       ziggurat serve desk.py:agent report.py:flow --port 9000 --store sqlite:///runs.db
     """

@@ -46,7 +46,6 @@ def show(
     \b
     Examples:
       ziggurat show 3f2a
-      ziggurat show r-17 --as mermaid > run.mmd
       ziggurat show r-17 --as picture --agent orders.py:graph > graph.svg
     """
     if drawing in ("diagram", "picture"):

@@ -65,7 +65,6 @@ def worker(
 
     \b
     Examples:
-      ziggurat worker desk.py:agent
       ziggurat worker desk.py:agent orders.py:order reports.py:nightly --concurrency 20
     """
     runnables, schedules = loaded_all(agents, store)
@@ -94,7 +93,6 @@ def recover(
 
     \b
     Examples:
-      ziggurat recover desk.py:agent
       ziggurat recover desk.py:agent --store sqlite:///agents.db
     """
     runnable = agent_of(options.AgentOptions(agent=agent), store)
