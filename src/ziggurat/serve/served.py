@@ -130,7 +130,7 @@ class ServedAgents(Driver):
         """Let runs end within the grace, and stop the others as if the process had ended: they can be recovered."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.grace)
-        left = self._tasks | {task: run_id for run_id, (task, _) in self._waiting.items()}
+        left = self._tasks | {task: run_id for run_id, task in self._waiting.items()}
         for task, run_id in left.items():
             for store in self.stores():
                 runs_of(store).withdraw(run_id)
