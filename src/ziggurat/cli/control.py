@@ -73,9 +73,9 @@ def cancel(
 
 def inject(
     run: options.Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the model, in quotes.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="The message to the model, in quotes.")],
     redirect: Annotated[
-        bool, typer.Option("--redirect", help="Abandon the current plan: its tool calls are cancelled.")
+        bool, Option("--redirect", help="Abandon the current plan: its tool calls are cancelled.")
     ] = False,
     store: options.Store = None,
 ) -> int:
@@ -85,7 +85,6 @@ def inject(
 
     \b
     Examples:
-      ziggurat inject report-7 "Mention the weather."
       ziggurat inject report-7 --redirect "Write about Paris instead."
     """
     verb: Verb = "redirect" if redirect else "inject"
