@@ -75,16 +75,6 @@ FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND xact_start IS NOT NULL A
 ORDER BY xact_start LIMIT 1"""
 
 
-def _timeouts(seconds: float) -> dict[str, str]:
-    """Return the server's settings for a session that others wait for at most a part of their own timeout."""
-    # A client that is stopped inside a transaction would otherwise keep its locks for ever; the server ends its
-    # session, and the transaction has never been.
-    return {
-        "idle_in_transaction_session_timeout": f"{max(1000, int(seconds * 250))}",
-        "lock_timeout": f"{max(1, int(seconds * 450))}",
-    }
-
-
 async def _describe_holder(connection: Connection, schema: str) -> str:
     holder = await connection.fetchrow(_HOLDER, schema)
     if holder is None:
@@ -112,7 +102,13 @@ _IDLE = 120.0  # seconds without use after which a connection is reopened: a fir
 async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> Connection:
     import asyncpg
 
-    settings = {"application_name": "ziggurat", **_timeouts(timeout)}
+    settings = {
+        "application_name": "ziggurat",
+        # Others wait for a session for a part of their own timeout at most. A client that is stopped inside a
+        # transaction would keep its locks for ever; the server ends its session, and the transaction has never been.
+        "idle_in_transaction_session_timeout": f"{max(1000, int(timeout * 250))}",
+        "lock_timeout": f"{max(1, int(timeout * 450))}",
+    }
     settings = {name: value for name, value in settings.items() if f"{name}=" not in address.secret}
     settings |= {"search_path": address.schema, "enable_seqscan": "off", "jit": "off"}
     connection: Connection = await asyncpg.connect(
@@ -150,7 +146,8 @@ class PostgresConnection:
             except Exception as error:
                 self._give_up()
                 if not passes(error):
-                    raise self._to_store_error(error) from error
+                    kind = JournalCorrupt if getattr(error, "sqlstate", None) in _DAMAGED else StoreError
+                    raise kind(f"{self.address.shown}: {self._describe(error)}") from error
                 if getattr(error, "sqlstate", None) is not None:
                     self._reached.set()
                 if not self._reached.is_set() or time.monotonic() + pause > until:
@@ -187,11 +184,6 @@ class PostgresConnection:
             except Exception as unknown:  # noqa: BLE001 - the lock is what is reported, whatever went wrong since
                 logger.debug("who has a lock could not be found out: %s", unknown)
         return f" cannot be reached: {self._describe(error)}"
-
-    def _to_store_error(self, error: Exception) -> ZigguratError:
-        if getattr(error, "sqlstate", None) in _DAMAGED:
-            return JournalCorrupt(f"{self.address.shown}: {self._describe(error)}")
-        return StoreError(f"{self.address.shown}: {self._describe(error)}")
 
     def _describe(self, error: Exception) -> str:
         return f"{str(error) or 'no answer in time'} ({getattr(error, 'sqlstate', None) or type(error).__name__})"

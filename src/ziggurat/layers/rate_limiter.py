@@ -270,8 +270,15 @@ class RateLimiter:
                 self._pump(clock)
         if pause > 0:
             self.pause(pause, clock)
-        if self.backend is not None:
-            await self._settle_shared(self.backend, permit, more, pause, clock)
+        if self.backend is None:
+            return
+        update, now = self.backend.update_window, self.backend.time(clock)
+        if more > 0:
+            await update(self.name, RateWindow.add, self, 0, more, now)
+        elif more < 0:
+            await update(self.name, RateWindow.give_back, permit.slice, 0, -more)
+        if pause > 0:
+            await update(self.name, RateWindow.close, now + min(pause, self.max_wait))
 
     def _give_back(self, permit: Permit, clock: Clock) -> None:
         with self._lock:
@@ -294,17 +301,6 @@ class RateLimiter:
                     await backend.update_window(self.name, RateWindow.give_back, number, 1, weight)
             raise
         return seconds
-
-    async def _settle_shared(
-        self, backend: RateBackend, permit: Permit, more: float, pause: float, clock: Clock
-    ) -> None:
-        now = backend.time(clock)
-        if more > 0:
-            await backend.update_window(self.name, RateWindow.add, self, 0, more, now)
-        elif more < 0:
-            await backend.update_window(self.name, RateWindow.give_back, permit.slice, 0, -more)
-        if pause > 0:
-            await backend.update_window(self.name, RateWindow.close, now + min(pause, self.max_wait))
 
     def pause(self, seconds: float, clock: Clock) -> None:
         """Let no call pass for `seconds`, at most `max_wait`; never shortens an earlier pause."""
@@ -347,17 +343,13 @@ class RateLimiter:
                 waiter.permit = self._add(now, 1, waiter.weight)
                 ring(waiter.bell)
             waiting.popleft()
-        if waiting:
-            self._refuse_late(now)
-        if waiting:
-            ring(waiting[0].bell)  # its turn may come at another time than it knows
-
-    def _refuse_late(self, now: float) -> None:
-        late = [(waiter, due) for waiter, due in self._due_times(now, tuple(self._waiting)) if due > waiter.latest]
+        late = [(waiter, due) for waiter, due in self._due_times(now, tuple(waiting)) if due > waiter.latest]
         for waiter, due in late:
-            self._waiting.remove(waiter)
+            waiting.remove(waiter)
             waiter.refusal = self._refusal(due - now)
             ring(waiter.bell)
+        if waiting:
+            ring(waiting[0].bell)  # its turn may come at another time than it knows
 
     def _due_times(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
         """Yield when each waiter will have its turn; those too late are not counted for the waiters after them."""

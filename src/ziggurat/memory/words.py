@@ -147,7 +147,8 @@ def query_words(text: str) -> list[str]:
 def indexed_words(record: MemoryRecord) -> dict[str, float]:
     """Return the words by which a memory is found, with how often they are in its text and its tags."""
     counts: defaultdict[str, float] = defaultdict(float)
-    for text in (record.content, *(tag for tag in record.tags if _is_searched(tag))):
+    tags = (tag for tag in record.tags if tag not in _MACHINERY and not tag.startswith(KEY_TAG))
+    for text in (record.content, *tags):
         for word in stems(text):
             counts[word] += 1.0
     for beside in (record.facts.get(CONTEXT), subject_of(record)):
@@ -157,7 +158,3 @@ def indexed_words(record: MemoryRecord) -> dict[str, float]:
         for character in pair:
             counts[character] += counts[pair]
     return counts
-
-
-def _is_searched(tag: str) -> bool:
-    return tag not in _MACHINERY and not tag.startswith(KEY_TAG)
