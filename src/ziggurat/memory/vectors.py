@@ -23,14 +23,6 @@ def _numpy() -> Any:
     return numpy
 
 
-def _turbovec() -> Any:
-    try:
-        import turbovec
-    except ImportError:
-        raise MissingExtra(f"searching more than {EXACT} memories by their vectors", "memory") from None
-    return turbovec
-
-
 def _unit_vectors(embeddings: Sequence[bytes]) -> Any:
     np = _numpy()
     vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), -1)
@@ -71,7 +63,11 @@ class VectorIndex:
             if len(keys) <= self.exact:
                 self._numbers, self._vectors = keys, vectors
                 return
-            self._codes = _turbovec().IdMapIndex(dim=self._width(), bit_width=_BITS)
+            try:
+                from turbovec import IdMapIndex
+            except ImportError:
+                raise MissingExtra(f"searching more than {EXACT} memories by their vectors", "memory") from None
+            self._codes = IdMapIndex(dim=self._width(), bit_width=_BITS)
             self._numbers, self._vectors = self._numbers[:0], self._vectors[:0]
         self._codes.add_with_ids(self._padded(vectors), keys)
 

@@ -169,7 +169,9 @@ class SessionState:
 
     def _remove(self, replaced: Sequence[_Value]) -> None:
         if any(each.covered for each in replaced):
-            self._uncover()
+            self._base = self._current = None
+            for each in self._values:
+                each.covered = False
         start = len(self._values) - len(replaced)
         if all(one is other for one, other in zip(self._values[start:], replaced, strict=True)):
             del self._values[start:]
@@ -190,11 +192,6 @@ class SessionState:
         self.shortened[entry.run] = entry.number
         for each in self._values:
             each.covered = each.index < entry.count if each.run == entry.run else each.row <= entry.after
-
-    def _uncover(self) -> None:
-        self._base = self._current = None
-        for each in self._values:
-            each.covered = False
 
     def _pop(self) -> None:
         if not self._values:
