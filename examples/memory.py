@@ -39,7 +39,7 @@ async def main() -> None:
 
     # an audit finds what was stored more than once
     await memory.remember("Ann lives in Oslo!")
-    print([finding.texts for finding in (await audit(store, "ann", ctx=ctx)).duplicates])
+    print([finding.texts for finding in (await audit(store, "ann")).duplicates])
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ async def test_old_unimportant_memories_become_notes_and_come_back(place: str, t
     assert report.summaries[0].taint == ("web",)
     assert [record.id async for record in store.scan(owner="ann", kind="episodic")] == ["e3", "e11", "e12"]
     assert await compress(MergeRequest("ann"), ctx) == MergeReport("ann", 3)
-    changes = (await audit(store, "ann", ctx=ctx)).changes
+    changes = (await audit(store, "ann")).changes
     assert [(each.why, each.ids[1:]) for each in changes] == [
         ("compressed", ("e0", "e1", "e2", "e4")),
         ("compressed", ("e5", "e6", "e7", "e8")),

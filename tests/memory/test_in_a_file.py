@@ -47,7 +47,7 @@ async def test_all_kinds_work_on_a_file_and_are_there_when_it_is_opened_again(tm
     (safe,) = await memory.longterm.recall("keys of the safe")
     assert merged.id in {each.id for each in await memory.history(safe.record.id)}
     assert list(await memory.working.items()) == ["seat", "goal"]
-    assert (await audit(store, "ann", ctx=ctx)).archived == 4
+    assert (await audit(store, "ann")).archived == 4
     await store.close()
 
 

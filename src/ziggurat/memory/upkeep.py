@@ -15,15 +15,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core import codec
-from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Fraction
 from ziggurat.memory.consolidating import COMPRESSED
 from ziggurat.memory.record import DOUBTS, MemoryRecord, predecessors
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import LEASE_KIND, MemoryStore, refuse_unfit
-
-_DAY = 86400.0
 
 
 class Finding(Struct, frozen=True):
@@ -34,12 +31,6 @@ class Finding(Struct, frozen=True):
     why: str
 
 
-class Growth(Struct, frozen=True):
-    days: dict[str, int]
-    last_week: int
-    week_before: int
-
-
 class MemoryAudit(Struct, frozen=True):
     """The result of an audit: how many memories there are, in use or archived, and what was found.
 
@@ -48,6 +39,7 @@ class MemoryAudit(Struct, frozen=True):
         tainted: How many of those in use were made from tool results.
         duplicates: Memories stored more than once, one finding for each group.
         doubts: Facts with another one that was to replace them and is more tainted, one finding for each pair.
+        growth: How many were stored on each day.
         changes: Memories that took the place of others, or into which others were merged, each with those others.
             `View.undo` brings the others back.
     """
@@ -59,7 +51,7 @@ class MemoryAudit(Struct, frozen=True):
     kinds: dict[str, int]
     duplicates: tuple[Finding, ...]
     doubts: tuple[Finding, ...]
-    growth: Growth
+    growth: dict[str, int]
     changes: tuple[Finding, ...] = ()
 
 
@@ -68,7 +60,6 @@ async def audit(
     owner: str | None = None,
     *,
     threshold: Fraction = 0.85,
-    ctx: Context | None = None,
 ) -> MemoryAudit:
     """Examine the memories in use; nothing is changed, and nothing counts as recalled.
 
@@ -79,36 +70,30 @@ async def audit(
         store: Where the memories are stored.
         owner: The owner to examine; None for all, where each memory is compared only with others of the same owner.
         threshold: Two memories with a cosine above this, from 0 to 1, are duplicates, if they say the same.
-        ctx: Supplies the clock; by default the system's.
 
     Raises:
         MissingExtra: the memories have embeddings, and NumPy is not installed.
     """
     records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE_KIND]
-    now = (ctx or root("memory")).clock.now()
-    return await asyncio.to_thread(_examine, records, owner, threshold, now)
+    return await asyncio.to_thread(_examine, records, owner, threshold)
 
 
-def _examine(records: Sequence[MemoryRecord], owner: str | None, threshold: float, now: float) -> MemoryAudit:
+def _examine(records: Sequence[MemoryRecord], owner: str | None, threshold: float) -> MemoryAudit:
     used = [record for record in records if not record.archived]
     owners: defaultdict[str, list[MemoryRecord]] = defaultdict(list)
     for record in used:
         owners[record.owner].append(record)
-    same: list[Finding] = []
-    doubts: list[Finding] = []
-    for each in owners.values():
-        doubts += _doubts(each)
-        for group, similarity in find_same(each, threshold):
-            same.append(_finding(group, f"cosine {similarity:.2f}"))
+    same = [group for each in owners.values() for group in find_same(each, threshold)]
+    days = Counter(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in records)
     return MemoryAudit(
         owner=owner,
         examined=len(used),
         archived=len(records) - len(used),
         tainted=sum(1 for record in used if record.taint),
         kinds=dict(sorted(Counter(record.kind for record in used).items())),
-        duplicates=tuple(same),
-        doubts=tuple(doubts),
-        growth=_growth(records, now),
+        duplicates=tuple(_finding(group, f"cosine {similarity:.2f}") for group, similarity in same),
+        doubts=tuple(_doubts(used)),
+        growth=dict(sorted(days.items())),
         changes=tuple(_changes(records)),
     )
 
@@ -133,16 +118,6 @@ def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
 
 def _finding(records: Sequence[MemoryRecord], why: str) -> Finding:
     return Finding(tuple(record.id for record in records), tuple(record.content for record in records), why)
-
-
-def _growth(records: Sequence[MemoryRecord], now: float) -> Growth:
-    days = Counter(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in records)
-    ages = [(now - record.created) / _DAY for record in records]
-    return Growth(
-        days=dict(sorted(days.items())),
-        last_week=sum(1 for age in ages if age <= 7),
-        week_before=sum(1 for age in ages if 7 < age <= 14),
-    )
 
 
 _Lines = Annotated[Iterable[bytes], Meta(description="such as a file opened with mode 'rb'")]
