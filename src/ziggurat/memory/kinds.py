@@ -83,11 +83,11 @@ class EpisodicMemory(View):
         Only those that match the query are scored, at most the thousand most relevant; without a query, all.
         """
         if query is None:
-            candidates = [Recalled(record, 0.0) async for record in self.scan(tags=tags) if self._is_young(record)]
+            candidates = [Recalled(record, 0.0) async for record in self.scan(tags=tags)]
         else:
-            matches = await self.find(query, limit=CANDIDATES, tags=tags)
-            candidates = [each for each in matches if self._is_young(each.record)]
-        return await self._recall_best(candidates, self.score, limit)
+            candidates = await self.find(query, limit=CANDIDATES, tags=tags)
+        young = [each for each in candidates if not self.is_outdated(each.record)]
+        return await self._recall_best(young, self.score, limit)
 
     async def prune(self) -> int:
         """Evict the episodes older than `max_age`; return how many were evicted."""
@@ -95,10 +95,8 @@ class EpisodicMemory(View):
 
     def is_outdated(self, record: MemoryRecord) -> bool:
         """Return whether a memory is an episode that is too old to be recalled."""
-        return record.kind == self.kind and not self._is_young(record)
-
-    def _is_young(self, record: MemoryRecord) -> bool:
-        return self.max_age is None or self.ctx.clock.now() - record.created <= self.max_age
+        age = self.ctx.clock.now() - record.created
+        return record.kind == self.kind and self.max_age is not None and age > self.max_age
 
 
 class SemanticMemory(View):

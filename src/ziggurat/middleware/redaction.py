@@ -61,8 +61,7 @@ class Redaction(Middleware):
         prompts: bool = True,
         mask: str = "[REDACTED]",
     ) -> None:
-        self._secrets = Secrets(literals, patterns, keys, emails, mask)
-        self._masking = Masking(self._secrets)
+        self._masking = Masking(Secrets(literals, patterns, keys, emails, mask))
         self._prompts = prompts
 
     def masked(self, value: T) -> T:
@@ -90,7 +89,7 @@ class Redaction(Middleware):
     # -- output --------------------------------------------------------------------------------------------------
 
     def deltas(self, ctx: Context) -> DeltaFilter:
-        return _Filter(self._secrets, self._masking)
+        return _Filter(self._masking)
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> ModelResponse:
         """Mask parts that are not streamed, and text that other hooks added."""
@@ -141,10 +140,10 @@ class Redaction(Middleware):
 
 
 class _Filter:
-    def __init__(self, secrets: Secrets, masking: Masking) -> None:
+    def __init__(self, masking: Masking) -> None:
         self._masking = masking
-        self._text = StreamMask(secrets)
-        self._thought = StreamMask(secrets)
+        self._text = StreamMask(masking.secrets)
+        self._thought = StreamMask(masking.secrets)
         self.reset()
 
     def reset(self) -> None:
@@ -222,7 +221,7 @@ class _MaskingEmit(Passing):
         if isinstance(event, ToolDelta):
             incoming = self._tools.get(event.path)
             if incoming is None:
-                incoming = self._tools[event.path] = StreamMask(self.redaction._secrets)
+                incoming = self._tools[event.path] = StreamMask(self.redaction._masking.secrets)
             if text := incoming.push(event.text):
                 await self.outer(ToolDelta(event.path, event.name, text))
             return
