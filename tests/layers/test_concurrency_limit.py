@@ -131,7 +131,7 @@ async def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first
     crowd.come("a", "b", "c")
     await run_until_idle()
     if first == "slot":
-        crowd.bulkhead.release()  # passes the slot to b, which has not continued yet
+        crowd.bulkhead.release("another call")  # passes the slot to b, which has not continued yet
         crowd.bulkhead.running += 1  # a is still inside, and has not given its own back
         crowd.tasks["b"].cancel()
     else:
@@ -170,7 +170,7 @@ async def test_waiting_is_an_event() -> None:
 
 async def test_in_a_replay_nobody_waits() -> None:
     bulkhead = Bulkhead(1, queue=0)
-    bulkhead.take()
+    bulkhead.take("another call")
 
     async def service(request: str, ctx: Context) -> str:
         return request

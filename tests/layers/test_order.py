@@ -164,7 +164,7 @@ def test_a_run_that_is_refused_says_so_and_is_not_said_to_have_used_up_anything(
 
 def test_a_refused_tool_is_told_to_the_model() -> None:
     slots = Bulkhead(1, queue=0)
-    slots.take()
+    slots.take("another call")
 
     @tool
     async def weather(city: str) -> str:
@@ -187,10 +187,10 @@ async def test_a_refusal_is_on_record_and_not_decided_again() -> None:
         ctx = root("trip/model").within(JOURNAL, journal).within(CLOCK, clock)
         return await ctx.once("m", "q", limited, returns=object)  # type: ignore[arg-type]
 
-    slots.take()
+    slots.take("another call")
     with pytest.raises(LimitExceeded):
         await ask(journal)
-    slots.release()
+    slots.release("another call")
     assert [type(entry) for entry in journal.entries] == [Failure]
     again = LocalJournal.load(journal.dump())
     with pytest.raises(LimitExceeded) as raised:

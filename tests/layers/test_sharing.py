@@ -113,9 +113,9 @@ def test_an_event_loop_that_is_closed_takes_neither_slots_nor_turns_with_it() ->
 
     abandoned(stack(hang, rate_limit(limiter=limiter)))
     assert asyncio.run(stack(answer, rate_limit(limiter=limiter))("x", root())) == "x"
-    assert bulkhead.take()
+    assert bulkhead.take("another call")
     abandoned(stack(hang, concurrency_limit(bulkhead=bulkhead)))
-    bulkhead.release()
+    bulkhead.release("another call")
     assert asyncio.run(stack(answer, concurrency_limit(bulkhead=bulkhead))("x", root())) == "x"
     assert (bulkhead.running, bulkhead.waiting) == (0, 0)
 

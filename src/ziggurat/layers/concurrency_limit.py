@@ -110,7 +110,7 @@ class Bulkhead:
         self.queue = queue
         self.running: int = 0
         self._waiting: deque[_Waiter] = deque()
-        self._inside: set[object] = set()  # the known calls that have a slot, their own or a borrowed one
+        self._inside: set[object] = set()  # the calls that have a slot, their own or a borrowed one
         self._borrowed: set[object] = set()
         self._blocked: dict[object, int] = {}  # how many calls wait beneath one that has a slot
         self._lock = RLock()  # reentrant: a collected coroutine may give its slot back at any point
@@ -120,17 +120,16 @@ class Bulkhead:
         """The number of calls that wait for a slot."""
         return len(self._waiting)
 
-    def take(self, call: object = None) -> bool:
+    def take(self, call: object) -> bool:
         """Take a slot if one is free, and return whether it was; `call` is what is declared as `Holding`."""
         with self._lock:
             if self.running >= self.limit:
                 return False
             self.running += 1
-            if call is not None:
-                self._inside.add(call)
+            self._inside.add(call)
             return True
 
-    async def wait(self, call: object = None, *, returns: bool = False) -> None:
+    async def wait(self, call: object, *, returns: bool = False) -> None:
         """Wait in the queue; a call that `returns` to its slot goes before those that had none, and is not refused."""
         with self._lock:
             waiter = self._queue_up(call, returns=returns)
@@ -144,7 +143,7 @@ class Bulkhead:
                     self._leave_queue(waiter)
             raise
 
-    def release(self, call: object = None) -> None:
+    def release(self, call: object) -> None:
         """Pass the slot to the caller that has waited longest, or free it."""
         with self._lock:
             self._inside.discard(call)
@@ -198,17 +197,15 @@ class Bulkhead:
         if waiter.turn.done() or waiter.turn.get_loop().is_closed():  # cancelled just now, or never continued
             return False
         waiter.granted = True
-        if waiter.call is not None:
-            self._inside.add(waiter.call)
-            if borrowed:
-                self._borrowed.add(waiter.call)
+        self._inside.add(waiter.call)
+        if borrowed:
+            self._borrowed.add(waiter.call)
         ring(waiter.turn)
         return True
 
     def _lend(self) -> None:
         """If all slots are held by calls that wait for calls beneath them, let one of those go on in such a slot."""
-        known = len(self._inside) - len(self._borrowed)
-        if known < self.running or not all(call in self._blocked for call in self._inside):
+        if not all(call in self._blocked for call in self._inside):
             return
         for waiter in [each for each in self._waiting if not self._inside.isdisjoint(each.above)]:
             if self._grant(waiter, borrowed=True):
