@@ -30,9 +30,8 @@ class AgentMemory(View):
         await memory.recall("How shall we travel?")
 
     Args:
-        score: Orders the results, such as ``product(similarity, importance, retention(30))``; by default
-            facts come before episodes, and the most relevant first.
-        episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
+        score: Orders the results; by default facts come before episodes, and the most relevant first.
+        episodic, semantic, working, longterm: Each kind that needs settings of its own.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
         bounds: How relevant a memory must be to be recalled; other embedders have others.
         store, owner, ctx: As of `EpisodicMemory`.

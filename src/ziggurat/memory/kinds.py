@@ -43,8 +43,7 @@ class EpisodicMemory(View):
         score: What an episode is worth; `importance`, ``product(importance, half_life(...))``, `hybrid` or your own.
         max_age: Episodes older than this many seconds are not recalled; None for no limit.
         capacity: How many may be in use; None for any number.
-        evict: Chooses which episodes are evicted beyond the capacity; by default the least important, never the new
-            one.
+        evict: Chooses which are evicted beyond the capacity; by default the least important, never the new one.
         store: Where the memories are stored, as `open_memory` returns it.
         owner: Whose memories they are, such as a user's or an agent's name.
         embedder: Makes the vectors of contents and queries; without it only words are compared.
@@ -322,12 +321,9 @@ class LongTermMemory(View):
     async def consolidate(self, threshold: Fraction = 0.85) -> list[MemoryRecord]:
         """Merge near-duplicates; return the new memories, each with its parts in `history`.
 
-        The earliest memory absorbs those that have the same `wording` and a cosine with it above the threshold, so that
-        memories that differ in a number, a unit, a name, a tense or an opposite stay apart. The result has the longest
-        content, the mean importance, the sum of all uses, and the creation time of the earliest.
-
-        Raises:
-            MissingExtra: the memories have vectors, and NumPy is not installed.
+        The earliest memory absorbs those with the same `wording` and a cosine with it above the threshold; memories
+        that differ in a number, a unit, a name, a tense or an opposite stay apart. The result has the longest content,
+        the mean importance, the sum of all uses, and the creation time of the earliest.
         """
         records = [record async for record in self.scan() if UNDONE not in record.facts]
         merged: list[MemoryRecord] = []

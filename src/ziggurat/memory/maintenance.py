@@ -48,9 +48,9 @@ class Maintenance:
             ...
         print(maintenance.counters)
 
-    Leaving the ``async with`` block stops it: work on an owner ends after the write that is under way, and its lease is
-    given back. A failing model or store is counted, logged, reported as a `Warned` event and tried again in the next
-    pass; any other error ends the maintenance and is raised when the block is left.
+    Leaving the ``async with`` block stops it, after the write that is under way. A failing model or store is counted,
+    logged, reported as a `Warned` event and tried again in the next pass; any other error ends the maintenance and is
+    raised when the block is left.
 
     Args:
         store: Where the memories are stored.
@@ -59,8 +59,7 @@ class Maintenance:
         consolidate: What is merged by subject; None for nothing.
         compress: What is compressed; None, the default, for nothing.
         model: Writes the summaries; without it they are made by rule.
-        budget: What the model may use altogether, by its `tokens`, `input`, `output`, `requests`, and `cost` with a
-            `price`. When it is spent, further work fails; it counts what was used, so the last call may exceed it.
+        budget: What the model may use altogether; `cost` needs a `price`. When it is spent, further work fails.
         ctx: Supplies the clock, and the context of model calls and events; by default the system's.
 
     Raises:

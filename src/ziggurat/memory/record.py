@@ -31,8 +31,7 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         content: The text to remember.
         kind: Which view stores it: ``"episodic"``, ``"semantic"``, ``"working"``, ``"longterm"`` or one of your own.
         embedding: Its vector, 32-bit floats, least significant byte first; None if it has none.
-        embedder: The model that made the vector, as the embedder names it; vectors of different models are not
-            compared. Empty if it is not known.
+        embedder: The model that made the vector, if it is known; vectors of different models are not compared.
         importance: From 0 to 1, as judged at creation; the effect of time is computed, never stored.
         tags: Words to filter by.
         origin: Who said it.

@@ -30,18 +30,14 @@ class Query(CheckedStruct, frozen=True, kw_only=True):
     Attributes:
         owner: Only this owner's memories; None for all owners.
         text: The words to search for; None to search by the embedding alone.
-        embedding: The vector to search for, 32-bit floats, least significant byte first; None to search by the words
-            alone.
+        embedding: The vector to search for, 32-bit floats, least significant byte first; None for words alone.
         limit: The maximum number of hits.
         kind: Only memories of this kind; None for all.
         tags: Only memories that have all of these tags.
         without: No memories of these kinds.
-        apart: Kinds that may be so many that they hide others: of the other kinds up to `limit` memories are found as
-            well, so that there are up to twice as many hits.
-        embedder: The model that made the embedding; it is not compared with vectors of other models. Empty to compare
-            all vectors of the same length.
-        floor: If above 0, the relevance that a memory must have to be found. Memories without a vector to compare are
-            found in any case if they have a word of the query.
+        apart: Kinds that may hide others: of the others, up to `limit` memories are found as well.
+        embedder: The model that made the embedding, and the vectors to compare; empty for all of the same length.
+        floor: If above 0, the relevance that a memory with a vector must have to be found.
     """
 
     owner: str | None = None

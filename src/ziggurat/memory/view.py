@@ -143,13 +143,9 @@ class View:
         return len(records)
 
     async def undo(self, memory: str) -> list[MemoryRecord]:
-        """Bring back what a memory replaced, or what was merged into it, and archive it; or bring back itself.
+        """Bring back what a memory replaced, or what was merged into it, and archive it; return what is in use again.
 
-        A memory that was forgotten, evicted or pruned comes back itself. What was merged is marked, so that it is not
-        merged again.
-
-        Returns:
-            The memories that are in use again; none if there are none, and then nothing is changed.
+        A memory that was forgotten, evicted or pruned comes back itself. What was merged is not merged again.
 
         Raises:
             ConfigurationError: the owner has no memory with this id; another one in use replaced it, which is the one

@@ -54,9 +54,6 @@ async def pending(
         kinds: Only these: ``"tool"``, ``"model"``, ``"question"``.
         after: The `next` of the page before.
         limit: The largest number of runs.
-
-    Raises:
-        ConfigurationError: a kind is unknown, or `after` is not the `next` of a page.
     """
     return await pending_runs(runs_of(store), agent, labels, kinds, after, limit)
 

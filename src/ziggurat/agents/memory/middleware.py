@@ -38,19 +38,16 @@ class Remembering(Middleware):
 
         Agent("demo", tools=memory_tools(), middleware=[Remembering("sqlite:///agents.db", "ann")])
 
-    Recalled memories are placed before the question as a message of their own, marked as data, with the taint they were
-    stored with. They are recorded with the request: a run that is resumed or replayed has the same ones. If a memory
-    cannot be read or written, the run continues without it, with a `Warned` event and a line in the log.
-
-    Agents below have a memory of their own, ``owner/agent``, unless `share` names them.
+    Recalled memories are placed before the question as a message of their own, marked as data, with their taint, and
+    recorded with the request. If a memory cannot be read or written, the run continues without it, with a `Warned`
+    event. Agents below have a memory of their own, ``owner/agent``, unless `share` names them.
 
     Args:
         store: Where memories are kept: a URL for `open_memory`, or a store.
         owner: Whose memory it is, such as a user's name; or a function of the context, for one agent with many users.
         limit: The largest number of memories recalled into a prompt; 0 for none.
         tokens: The largest number of tokens they may have together, heading included, by `estimate_tokens`.
-        bounds: How relevant a memory must be to be recalled, and to be shown without doubt; other
-            embedders than the local one need others.
+        bounds: How relevant a memory must be; other embedders than the local one need others.
         score: Orders recalled memories; by default the store's own order.
         embedder: Makes vectors, so that meaning is compared and not only words.
         remember: Chooses what is remembered of a finished run; by default only what the tool `remember` is given.
