@@ -108,15 +108,6 @@ def _slot(tag: bytes, mark: LogMark) -> bytes:
     return body + blake2b(body, digest_size=_SLOT - len(body)).digest()
 
 
-def _mark_in(slot: bytes, log: str) -> LogMark | None:
-    body = slot[:40]
-    if len(slot) != _SLOT or not body.startswith(_tag(log)):
-        return None
-    if slot[40:] != blake2b(body, digest_size=_SLOT - len(body)).digest():
-        return None
-    return LogMark(int.from_bytes(body[16:24]), body[24:].hex())
-
-
 class Marks:
     """The marks of the logs in a database, behind the signature of its lock; deleting the file only protects less."""
 
@@ -134,9 +125,8 @@ class Marks:
             self._warn(error)
             return None
         for _, slot in slots:
-            mark = _mark_in(slot, log)
-            if mark is not None:
-                return mark
+            if slot.startswith(_tag(log)) and not _is_damaged(slot):
+                return LogMark(int.from_bytes(slot[16:24]), slot[24:40].hex())
         if any(_is_damaged(slot) for _, slot in slots):
             logger.warning("%s is damaged: whether the last entries of %s are there cannot be checked", self.path, log)
         return None

@@ -18,8 +18,7 @@ _creating = threading.Lock()  # held until a new file is closed again: no other 
 _NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # a pipe that nobody reads
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_IRREGULAR = (errno.ENXIO, errno.ELOOP, errno.EISDIR, errno.ENODEV)
-"""What opening a pipe or socket, a link, a folder, or a device without a driver fails with."""
+_IRREGULAR = (errno.ENXIO, errno.ELOOP, errno.EISDIR, errno.ENODEV)  # of a pipe, a link, a folder, a device
 
 
 def open_private(path: Path, flags: int) -> int:

@@ -77,15 +77,13 @@ def _machine() -> str:
 
 def _start_time(pid: int) -> str:
     """Return the system's start time of a process, which tells it from a later one; empty where it cannot be read."""
-    # It is empty where the start time cannot be read.
     fields = _state(pid)
-    if not fields:
-        return ""
-    return _ENDED if fields[0] in "ZX" else fields[19]  # a zombie is listed until its parent has waited for it
+    if fields[:1] in (["Z"], ["X"]):  # a zombie is listed until its parent has waited for it
+        return _ENDED
+    return fields[19] if fields else ""
 
 
 def _state(pid: int) -> list[str]:
-    """Return what the system says of a process, beginning with its state; empty where that cannot be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

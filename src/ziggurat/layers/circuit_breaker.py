@@ -49,8 +49,6 @@ class Circuit(Struct):
     trials: dict[int, float] = {}  # the ticket of each trial that holds a permit, and when the permit lapses
     passed: int = 0
     in_a_row: int = 0
-    calls: int = 0
-    failed: int = 0
     slices: list[tuple[int, int, int]] = []  # of the window: (slice of time, calls, failed)
 
     def admit(self, rules: "CircuitBreaker", now: float, *above: int) -> Verdict:
@@ -92,8 +90,12 @@ class Circuit(Struct):
                 return self._open(rules, now)
         if rules.failure_rate is None:
             return None
-        self._count(rules.window_seconds, failed, now)
-        too_many = self.failed and self.calls >= rules.minimum_calls and self.failed >= rules.failure_rate * self.calls
+        number = int(now * _SLICES / rules.window_seconds)
+        slices = [each for each in self.slices if each[0] > number - _SLICES]
+        before = slices.pop() if slices and slices[-1][0] >= number else (number, 0, 0)
+        self.slices = [*slices, (before[0], before[1] + 1, before[2] + failed)]
+        calls, failures = (sum(each[place] for each in self.slices) for place in (1, 2))
+        too_many = failures and calls >= rules.minimum_calls and failures >= rules.failure_rate * calls
         return self._open(rules, now) if too_many else None
 
     def _open(self, rules: "CircuitBreaker", now: float) -> Change:
@@ -104,23 +106,9 @@ class Circuit(Struct):
         """Enter a state with empty counts; only another order leaves a forced state."""
         before, self.state = self.state, state
         self.epoch = self.tickets = self.tickets + 1
-        self.passed = self.in_a_row = self.calls = self.failed = 0
+        self.passed = self.in_a_row = 0
         self.trials, self.slices = {}, []
         return before, state
-
-    def _count(self, seconds: float, failed: bool, now: float) -> None:
-        number = int(now * _SLICES / seconds)
-        slices = self.slices
-        while slices and slices[0][0] <= number - _SLICES:
-            _, calls, failures = slices.pop(0)
-            self.calls -= calls
-            self.failed -= failures
-        self.calls += 1
-        self.failed += failed
-        calls = failures = 0
-        if slices and slices[-1][0] >= number:
-            number, calls, failures = slices.pop()
-        slices.append((number, calls + 1, failures + failed))
 
 
 class BreakerBackend(Protocol):

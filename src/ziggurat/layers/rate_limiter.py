@@ -59,8 +59,7 @@ class RateWindow(Struct):
 
     def add(self, limits: "RateLimiter", requests: int, weight: float, now: float) -> int:
         """Take without regard to the limits; return the slice."""
-        # Rounded up: a slice counts until the last of its calls is a period old.
-        number = math.ceil(now * _SLICES / limits.seconds)
+        number = math.ceil(now * _SLICES / limits.seconds)  # it counts until the last of its calls is a period old
         if self.slices and self.slices[-1][0] >= number:
             number, count, amount = self.slices.pop()
             requests, weight = count + requests, amount + weight
@@ -202,7 +201,6 @@ class RateLimiter:
             permit = None
 
     def _seconds_until(self, weight: float, clock: Clock) -> float:
-        """Return the seconds until one more call would have its turn, as known at present."""
         with self._lock:
             now = clock.monotonic()
             *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(_bell(), weight, math.inf)))

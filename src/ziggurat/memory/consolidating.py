@@ -172,7 +172,6 @@ def compression(
 async def _windows(
     store: MemoryStore, policy: CompressionPolicy, owner: str, now: float
 ) -> AsyncGenerator[list[MemoryRecord], None]:
-    """Yield the memories to compress, by age, in groups of at most the policy's window and at least two."""
     records = [record async for record in store.scan(owner=owner, kind=policy.kind)]
     at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))
     old = [
@@ -188,7 +187,6 @@ async def _windows(
 
 
 def _note(group: Sequence[MemoryRecord]) -> str:
-    """Return a line about archived memories: how many, when, and their most frequent words."""
     days = sorted(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in group)
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     words = Counter(word for record in group for word in dict.fromkeys(telling(record.content)) if len(word) > 1)

@@ -62,7 +62,6 @@ class Source(Protocol):
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return the numbers of about the nearest vectors, nearest first; fewer than `count` if there are no more."""
-        # Some may belong to memories since removed.
         ...
 
     def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
@@ -305,7 +304,6 @@ def near_best(relevances: Iterable[float]) -> float:
 
 
 async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:
-    """Search for more until there are enough different texts."""
     limit = query.limit
     while True:
         hits = await store.search(query)

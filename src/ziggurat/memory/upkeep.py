@@ -55,12 +55,7 @@ class MemoryAudit(Struct, frozen=True):
     changes: tuple[Finding, ...] = ()
 
 
-async def audit(
-    store: MemoryStore,
-    owner: str | None = None,
-    *,
-    threshold: Fraction = 0.85,
-) -> MemoryAudit:
+async def audit(store: MemoryStore, owner: str | None = None, *, threshold: Fraction = 0.85) -> MemoryAudit:
     """Examine the memories in use; nothing is changed, and nothing counts as recalled.
 
     The findings are hints. To act on them, consolidate the duplicates, and let one of two facts in doubt supersede the

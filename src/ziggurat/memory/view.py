@@ -1,6 +1,7 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -72,7 +73,7 @@ class View:
         Raises:
             ConfigurationError: the content is empty, or the owner has no memory with the superseded id.
         """
-        draft = self._make(content, importance, tags, origin, taint, facts or {}, supersedes=supersedes)
+        draft = self._make(content, importance, tags, origin, taint, supersedes=supersedes, facts=dict(facts or {}))
         (record,) = await vectorizing.with_vectors([draft], self.store, self.embedder, self.ctx)
         record = await self._write(record)
         await self._make_room([record.id])
@@ -97,22 +98,14 @@ class View:
     ) -> list[MemoryRecord]:
         """Store many texts in one write, with one request to the embedder for each hundred or so; see `remember`."""
         tags, taint = tuple(tags), tuple(taint)
-        drafts = [self._make(content, importance, tags, origin, taint, {}) for content in contents]
+        drafts = [self._make(content, importance, tags, origin, taint) for content in contents]
         records = await vectorizing.with_vectors(drafts, self.store, self.embedder, self.ctx)
         await self.store.add(records)
         await self._make_room([record.id for record in records])
         return records
 
     def _make(
-        self,
-        content: str,
-        importance: float,
-        tags: Words,
-        origin: Origin,
-        taint: Words,
-        facts: Mapping[str, object],
-        *,
-        supersedes: str | None = None,
+        self, content: str, importance: float, tags: Words, origin: Origin, taint: Words, **more: Any
     ) -> MemoryRecord:
         now = self.ctx.clock.now()
         return MemoryRecord(
@@ -126,8 +119,7 @@ class View:
             taint=tuple(sorted(set(taint))) or (("tool",) if origin == "tool" else ()),
             created=now,
             used=now,
-            supersedes=supersedes,
-            facts=dict(facts),
+            **more,
         )
 
     async def reembed(self, progress: vectorizing.Progress | None = None) -> vectorizing.Reembedded:
@@ -176,7 +168,7 @@ class View:
                     f"the memory {record.id!r} was replaced by {each.id!r}, which is in use; undo that one"
                 )
 
-    async def _check_keys(self, back: Sequence[MemoryRecord], going: MemoryRecord) -> None:
+    async def _check_keys(self, back: Collection[MemoryRecord], going: MemoryRecord) -> None:
         for record in back:
             for tag in (each for each in record.tags if each.startswith(KEY_TAG)):
                 others = self.store.scan(owner=self.owner, kind=record.kind, tags=[tag])
@@ -219,7 +211,7 @@ class View:
                 return record
         raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r}")
 
-    async def _make_room(self, newcomers: Sequence[str]) -> None:
+    async def _make_room(self, newcomers: Collection[str]) -> None:
         """Evict memories beyond the capacity; concurrent writers never evict more than is too much together."""
         if self.capacity is None:
             return
@@ -236,7 +228,7 @@ class View:
         await self._archive(going)
         return len(going)
 
-    async def _archive(self, records: Sequence[MemoryRecord]) -> None:
+    async def _archive(self, records: Collection[MemoryRecord]) -> None:
         if records:
             await self.store.put([replace(record, archived=True) for record in records])
 
@@ -271,7 +263,7 @@ class View:
         )
         return await find(self.store, query_of, self.embedder, self.ctx)
 
-    async def _recall_best(self, candidates: Sequence[Recalled], score: Score, limit: int) -> list[Recalled]:
+    async def _recall_best(self, candidates: Collection[Recalled], score: Score, limit: int) -> list[Recalled]:
         """Return the best scored of those near the best match, the first of equals; record that they were recalled."""
         least = near_best(each.relevance for each in candidates if each.relevance is not None)
         candidates = [each for each in candidates if each.relevance is None or each.relevance >= least]

@@ -160,7 +160,6 @@ class Trim(Middleware):
         return units
 
     def _chosen(self, units: "_Units") -> Sequence[int]:
-        """Return the places of the system messages, the first ones, perhaps the question, and the last ones."""
         said, sums, begins = units.said, units.sums, units.begins
         if not said:
             return units.systems
@@ -220,7 +219,6 @@ class _Units:
             self.seen += 1
 
     def first(self, length: int) -> "_Units":
-        """Return the units of the first messages, as a copy."""
         units, said, systems = _Units(), bisect_left(self.said, length), bisect_left(self.systems, length)
         units.seen, units.said, units.systems = min(self.seen, length), self.said[:said], self.systems[:systems]
         units.sums, units.of_systems = self.sums[: said + 1], self.of_systems[: systems + 1]

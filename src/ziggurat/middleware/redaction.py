@@ -68,8 +68,6 @@ class Redaction(Middleware):
         """Return a text, struct, container or error with secrets masked; for your own logs and reports."""
         return self._masking.value(value)
 
-    # -- input ---------------------------------------------------------------------------------------------------
-
     async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
         return self.masked(request) if self._prompts else request
 
@@ -85,8 +83,6 @@ class Redaction(Middleware):
         except Exception as error:
             self._raise_masked(error)
             raise
-
-    # -- output --------------------------------------------------------------------------------------------------
 
     def deltas(self, ctx: Context) -> DeltaFilter:
         return _Filter(self._masking)

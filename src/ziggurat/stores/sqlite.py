@@ -525,7 +525,6 @@ def _close_all(database: SqliteConnection, marks: Marks) -> None:
 
 
 def _info_of(row: Sequence[Any]) -> LogInfo:
-    """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
     try:
         fields = dict(zip(LogInfo.__struct_fields__, row, strict=True))
         return without_lost_lease(

@@ -215,7 +215,6 @@ def _difference(before: list[Message], after: list[Message]) -> Rewrite:
 
 
 def _repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
-    """Return a conversation with its unanswered calls repaired; the same list if there are none."""
     blocks: list[tuple[list[Message], bool]] = []  # each with whether a call in it is not answered
     for start, end in units(messages):
         known = {result.id for message in messages[start + 1 : end] for result in message.tool_results}

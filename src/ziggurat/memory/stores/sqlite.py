@@ -87,7 +87,6 @@ def _record_of(row: Sequence[Any]) -> MemoryRecord:
 
 
 def _terms_of(number: int, record: MemoryRecord, words: Mapping[str, float]) -> list[tuple[object, ...]]:
-    """Return the rows of `_TERM` for a memory in use: its words and its tags."""
     entries = [*words.items(), *((_TAG + tag, 0.0) for tag in record.tags)]
     return [(word, record.owner, number, often) for word, often in entries]
 
