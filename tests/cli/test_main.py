@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command
 from tests.samples import sample
-from ziggurat.cli.main import FILES
+from ziggurat.cli.main import COMMANDS
 
 PROGRAM = (sys.executable, "-m", "ziggurat")
 
@@ -153,8 +153,6 @@ def test_a_reader_that_leaves_stops_the_run_quietly() -> None:
         assert program.returncode == 1
 
 
-def test_every_command_is_in_the_help_of_the_program(ziggurat: Command) -> None:
-    listed = ziggurat("--help").out
-    for name in (name for names in FILES.values() for name in names):
-        assert f"\n  {name} " in listed, name
-        assert ziggurat(name, "--help").code == 0, name
+def test_the_list_of_commands_has_the_first_lines_of_their_help(ziggurat: Command) -> None:
+    for name, (_, summary) in COMMANDS.items():
+        assert ziggurat(name, "--help").out.split("\n\n")[1].split() == summary.split(), name

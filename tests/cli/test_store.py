@@ -1,5 +1,6 @@
 """Tests of which store a command uses, and of the options printed to find a run again."""
 
+import asyncio
 import shlex
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command, Ended
 from ziggurat.cli.store import default_store, where_kept
-from ziggurat.stores import InMemoryStore, connect
+from ziggurat.journal import LogInfo
+from ziggurat.journal.store import session_log
+from ziggurat.stores import InMemoryStore, SqliteStore, connect
 
 
 def how_to_go_on(ended: Ended) -> list[str]:
@@ -85,6 +88,28 @@ class Busy(SqliteStore):
 
 agent = Agent(ScriptedModel("Hello."), store=Busy(Path(__file__).with_name("runs.db")))
 """
+
+
+@pytest.mark.parametrize("command", [("run", "x"), ("chat",)])
+def test_who_waits_for_a_session_is_told_so(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db?lease=0.01"
+    monkeypatch.setenv("ZIGGURAT_STORE", url)
+
+    async def write() -> None:
+        other = SqliteStore(tmp_path / "runs.db", lease=1.0)
+        await other.create(LogInfo(session_log("work")))
+        other._held.clear()  # as if it hung: its lease is not given back
+        await other.close()
+
+    asyncio.run(write())
+    ended = ziggurat(*command, "-q", "--session", "work", "--agent", f"{AGENTS}:memory", stdin="x\n")
+    told = "ziggurat: another run writes the session 'work'; waiting for its end (Ctrl-C leaves)"
+    assert (ended.code, ended.err.splitlines()[-1]) == (0, told)
+    assert ended.out.startswith("you said 1 ")
+    again = ziggurat(*command, "-q", "--session", "work", "--agent", f"{AGENTS}:memory", stdin="x\n")
+    assert "another run" not in again.err
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])

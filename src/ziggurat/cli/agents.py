@@ -126,6 +126,8 @@ class Prepared(Struct, frozen=True):
     where: str | None
 
     async def ask(self, prompt: str, session: str | None, **more: Any) -> AgentRun:
+        if session is not None:
+            await stores.report_if_busy(self.agent.store, session)
         given = {"approvals": self.approvals, "labels": self.labels, "session": session, **more}
         return await self.agent.run(prompt, **given)
 

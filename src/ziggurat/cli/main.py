@@ -15,21 +15,36 @@ if TYPE_CHECKING:
     from typer import Typer
 
 _DEBUG = "ZIGGURAT_DEBUG"  # the environment variable that enables tracebacks when set to 1
-FILES = {
-    "run": ("run", "chat"),
-    "worker": ("submit", "worker", "recover"),
-    "serve": ("serve",),
-    "mcp": ("mcp",),
-    "records": ("runs", "pending", "accept-loss", "vacuum"),
-    "show": ("show",),
-    "resume": ("resume", "approve", "replay", "fork"),
-    "control": ("send", "attach", "cancel", "inject"),
-    "export": ("export",),
-    "doctor": ("doctor",),
-    "models": ("models",),
-    "memory": ("memory",),
+COMMANDS = {
+    "run": ("run", "Ask one question and show how it is answered."),
+    "chat": ("run", "Chat with an agent that remembers the conversation."),
+    "submit": ("worker", "Store a run for a worker to drive, and write its id."),
+    "worker": ("worker", "Drive the runs of agents that are due, until a signal to end."),
+    "serve": ("serve", "Serve agents by HTTP: start, watch, decide on, steer and replay their runs."),
+    "mcp": ("mcp", "Serve agents and tools to clients of MCP, and use servers of it."),
+    "runs": ("records", "List the stored runs, the latest first."),
+    "pending": ("records", "List the calls that wait for people, those of the oldest run first."),
+    "show": ("show", "Show a run: each call with its time, tokens and cost."),
+    "resume": ("resume", "Continue a run that is suspended, was interrupted, or failed."),
+    "recover": ("worker", "Go on with the runs of an agent that are due: what a worker does, once."),
+    "approve": ("resume", "Decide on a call that waits, or answer a question, and continue its run."),
+    "send": ("control", "Send an event to a run that waits for it, or will; what does not fit is refused."),
+    "attach": ("control", "Follow a run that any process drives, until it ends or waits, and write its answer."),
+    "cancel": ("control", "Stop a run that any process drives; it can be resumed."),
+    "inject": ("control", "Give a run that any process drives another message, before its next model call."),
+    "replay": ("resume", "Replay a run from its record, without calling anything."),
+    "fork": ("resume", "Start a new run from a step of a stored run."),
+    "export": ("export", "Export a run as its record, or as a test that replays it."),
+    "accept-loss": (
+        "records",
+        "Accept that the last entries of a damaged run are lost, so that it can be continued without them.",
+    ),
+    "vacuum": ("records", "Remove old runs, and free their disk space."),
+    "doctor": ("doctor", "Report what is installed, what is missing, and how to install it."),
+    "models": ("models", "List models, install those of the catalogue, and remove them."),
+    "memory": ("memory", "Search, forget and export what agents remember."),
 }
-"""The commands of each file."""
+"""The file of each command, and its line in the help of the program: a first line that needs no import of the file."""
 
 _REPORTS_RUNS = ("run", "chat", "resume", "approve", "fork")
 """The commands that report the end of the run that they drive, which need not be said by the log too."""
@@ -91,7 +106,7 @@ def execute(arguments: Sequence[str]) -> int:
 
 
 def _program(called: str) -> "Typer":
-    """Return the program with the command that is called, or for its help, with all."""
+    """Return the program with the command that is called; the others are in its help only."""
     import typer
 
     def show_version(requested: bool) -> None:
@@ -121,6 +136,8 @@ def _program(called: str) -> "Typer":
         decisions, 130 interrupted. ZIGGURAT_DEBUG=1 shows tracebacks.
         """
 
+    def not_called() -> None: ...
+
     program = typer.Typer(
         name="ziggurat",
         add_completion=False,
@@ -130,9 +147,11 @@ def _program(called: str) -> "Typer":
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     program.callback()(ziggurat)
-    named = {name: file for file, names in FILES.items() for name in names}
-    for name in [called] if called in named else named:
-        command = getattr(import_module(f"ziggurat.cli.{named[name]}"), name.replace("-", "_"))
+    for name, (file, summary) in COMMANDS.items():
+        if name != called:
+            program.command(name, help=summary)(not_called)
+            continue
+        command = getattr(import_module(f"ziggurat.cli.{file}"), name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             program.add_typer(command, name=name)
         else:

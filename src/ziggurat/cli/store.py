@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from ziggurat.cli.terminal import shell_word
+from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.databases.address import without_secrets
+from ziggurat.databases.owner import is_gone
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import LogInfo, Store, run_log
+from ziggurat.journal.store import LogInfo, Store, run_log, session_log
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.requests import read_labels
 from ziggurat.stores.addresses import shared
@@ -116,6 +117,13 @@ async def is_kept(store: Store, run_id: str) -> bool:
         return await store.find(run_log(run_id)) is not None
     except StoreError:
         return False
+
+
+async def report_if_busy(store: Store, session: str) -> None:
+    """Report that another run is writing the session, so that waiting does not look like hanging."""
+    info = await store.find(session_log(session))
+    if info is not None and info.owner and not is_gone(info.owner):
+        note(f"another run writes the session {session!r}; waiting for its end (Ctrl-C leaves)")
 
 
 async def find_run(store: Store, run: str) -> LogInfo:
