@@ -1,6 +1,7 @@
 """Tests of runs that are exported as tests, and made again from their options."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,21 @@ def test_a_test_is_not_made_with_an_agent_that_cannot_be_named(kept: Command) ->
     for agent in ("", "desk", "desk.py", ":agent", "desk.py:", "desk.py:the agent"):
         ended = kept("export", run["id"], "--pytest", "--agent", agent)
         assert (ended.code, ended.out, "module:name" in ended.err) == (2, "", True), agent
+
+
+@pytest.mark.parametrize("agent", ["desk.py:agent", "desk:agent", "my-desk.py:agent", "agent.py:run"])
+def test_a_test_finds_an_agent_of_any_name(
+    agent: str, kept: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    where, _, name = agent.partition(":")
+    (tmp_path / f"{where.removesuffix('.py')}.py").write_text(f"from tests.cli.agents import plain\n\n{name} = plain\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(AGENTS).parents[2]), prepend=os.pathsep)
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "x")
+    (run,) = listed(kept)
+    file = tmp_path / "test_recorded.py"
+    assert kept("export", run["id"], "--pytest", "--agent", agent, "-o", str(file)).code == 0
+    assert "1 passed" in outcome_of(file)
 
 
 def test_what_a_run_was_made_of_is_made_again(kept: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -41,11 +41,11 @@ import asyncio
 RECORD = (
 {lines}
 )
+AGENT = {agent}
 
 
 def test_run_{name}() -> None:
-    agent = {agent}
-    run = asyncio.run(replay_record(agent, RECORD{approvals}))
+    run = asyncio.run(replay_record(AGENT, RECORD{approvals}))
     assert status_of(run.stop) == {stop}
     assert run.text == {text}
 '''
@@ -133,9 +133,14 @@ def _agent(made: options.AgentOptions) -> tuple[str, list[str], str]:
 
 def _imported(spec: str) -> tuple[str, list[str]]:
     where, _, name = spec.rpartition(":")
-    path, lines = Path(where).expanduser().absolute(), list[str]()
     if where.endswith(".py"):
-        where, lines = path.stem, ["import sys", f"sys.path.insert(0, {_literal(str(path.parent))})"]
+        path = Path(where).expanduser().absolute()
+        lines = ["import sys", f"sys.path.insert(0, {_literal(str(path.parent))})"]
+        if _is_identifier(name) and not _is_identifier(path.stem):  # such as my-desk.py
+            return f"import_module({_literal(path.stem)}).{name}", [*lines, "from importlib import import_module"]
+        where = path.stem
+    else:
+        lines = []
     if not all(map(_is_identifier, (name, *where.split(".")))):
         raise ConfigurationError(f"{spec}: the test needs to know it as file.py:name or module:name")
     return name, [*lines, f"from {where} import {name}"]
