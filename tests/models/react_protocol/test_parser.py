@@ -48,6 +48,8 @@ READABLE: list[tuple[str, tuple[Part, ...]]] = [
     ),
     ("Action: FINAL_ANSWER", ()),
     ("Action: FINAL_ANSWER42", (Text("42"),)),
+    ("Action: FINAL_ANSWER: 42", (Text("42"),)),
+    ("Action: final_answer : :42", (Text(":42"),)),
     ("Action: final_answers {}", (call("final_answers"),)),
     ("Action: final_answer_tool", (call("final_answer_tool"),)),
     ("Action: final", (call("final"),)),

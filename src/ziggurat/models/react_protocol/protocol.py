@@ -32,8 +32,8 @@ _LABELS = ("thought", "action", "observation")
 _LABEL = re.compile(rf"[ \t]*(?ai:({'|'.join(_LABELS)}))[ \t]*:")
 _LONGEST_LABEL = 100
 _ANSWER = "final_answer"
-_IS_ANSWER = re.compile(rf"[ \t]*(?ai:{_ANSWER})(?![^\W\d])")
-"""What an action begins with that is the answer; its name must not be part of a longer one."""
+_IS_ANSWER = re.compile(rf"[ \t]*(?ai:{_ANSWER})(?![^\W\d])[ \t]{{0,9}}:?")
+"""What an action begins with that is the answer; its name must not be part of a longer one. Some models add a colon."""
 _CALL = re.compile(r"[ \t]*(?P<name>[^\s{]*)(?P<gap>\s*)")
 _HOW = 'Write one line `Action: tool {"argument": "value"}` to call a tool, or `Action: FINAL_ANSWER text` to answer'
 
@@ -146,9 +146,10 @@ class ReactParser:
     def _choose(self, final: bool) -> bool:
         """Decide whether an action is the answer; return whether it is known."""
         begun = self._text.lstrip(" \t").lower()
-        if not final and len(begun) <= len(_ANSWER) and _ANSWER.startswith(begun):
-            return False
         answer = _IS_ANSWER.match(self._text)
+        is_open = _ANSWER.startswith(begun) if answer is None else answer.end() == len(self._text)
+        if is_open and not final:
+            return False
         if answer is None:
             self._calls = True
         else:
