@@ -51,6 +51,7 @@ class KnowledgeGraph:
     def __init__(self, entities: Iterable[Entity] = (), relations: Iterable[Relation] = ()) -> None:
         self._entities: dict[str, Entity] = {}
         self._texts: dict[str, str] = {}
+        self._labels: dict[str, list[str]] | None = None  # the ids by label, once one was looked for
         self._out: dict[str, dict[str, dict[str, Relation]]] = {}
         self._into: dict[str, dict[str, dict[str, Relation]]] = {}
         self._degrees: dict[str, int] = {}
@@ -126,7 +127,11 @@ class KnowledgeGraph:
         """
         if name in self._entities:
             return name
-        ids = [each.id for each in self._entities.values() if _folded(each.title) == _folded(name)]
+        if self._labels is None:
+            self._labels = {}
+            for entity in self._entities.values():
+                self._labels.setdefault(_folded(entity.title), []).append(entity.id)
+        ids = self._labels.get(_folded(name), [])
         if len(ids) == 1:
             return ids[0]
         if ids:
@@ -139,6 +144,7 @@ class KnowledgeGraph:
     def add_entity(self, entity: Entity, /) -> None:
         """Add an entity, or replace the one with its id; its relations stay."""
         name = entity.id
+        self._labels = None
         if name not in self._entities:
             self._out[name], self._into[name], self._degrees[name] = {}, {}, 0
             self._compiled = None
@@ -166,6 +172,7 @@ class KnowledgeGraph:
         """Remove an entity with all its relations; return whether it existed."""
         if name not in self._entities:
             return False
+        self._labels = None
         for target in list(self._out[name]):
             self.remove_relation(name, target)
         for source in list(self._into[name]):
