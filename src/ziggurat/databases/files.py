@@ -135,14 +135,12 @@ class Disk:
         return open_private(path, os.O_RDWR | os.O_CREAT)
 
     def overwrite(self, at: int, offset: int, data: bytes) -> None:
-        """Write a few bytes to a place in a file; they are not flushed."""
         os.pwrite(at, data, offset)
 
     def truncate(self, at: int, size: int) -> None:
         os.ftruncate(at, size)
 
     def sync(self, at: int) -> None:
-        """Flush a file; when this returns, its content is durable."""
         os.fsync(at)
 
     def close(self, at: int) -> None:
@@ -170,7 +168,6 @@ class Disk:
         old.replace(new)
 
     def sync_folder(self, path: Path) -> None:
-        """Flush a folder; when this returns, the names in it are durable."""
         at = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))  # which fails for a pipe, and does not wait
         try:
             os.fsync(at)

@@ -70,7 +70,13 @@ class EpisodicMemory(View):
         self.max_age = max_age
 
     @checked
-    async def recall(self, query: str | None = None, *, limit: NonNegativeInt = 10, tags: Words = ()) -> list[Recalled]:
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: NonNegativeInt = 10,
+        tags: Words = (),
+    ) -> list[Recalled]:
         """Return the episodes that score best, the earliest of equals first, and record that they were recalled.
 
         Only those that match the query are scored, at most the thousand most relevant; without a query, all.
@@ -111,7 +117,11 @@ class SemanticMemory(View):
 
     @checked
     async def remember(
-        self, content: NonEmptyText, *, key: NonEmptyText | None = None, **options: Unpack[RememberOptions]
+        self,
+        content: NonEmptyText,
+        *,
+        key: NonEmptyText | None = None,
+        **options: Unpack[RememberOptions],
     ) -> MemoryRecord:
         """Store a fact.
 
@@ -150,7 +160,13 @@ class SemanticMemory(View):
         return None
 
     @checked
-    async def recall(self, query: str | None = None, *, limit: NonNegativeInt = 10, tags: Words = ()) -> list[Recalled]:
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: NonNegativeInt = 10,
+        tags: Words = (),
+    ) -> list[Recalled]:
         """Return facts by meaning, by tags, or by both, and record in them that they were recalled.
 
         The most relevant come first, with their relevance as their scores; without a query, the latest.
@@ -282,7 +298,14 @@ class LongTermMemory(View):
     ) -> None:
         self.worth: Score = scoring.product(importance, scoring.retention(stability_days))
         self.min_importance = min_importance
-        super().__init__(store, owner, capacity=capacity, evict=scoring.lowest(self.worth), embedder=embedder, ctx=ctx)
+        super().__init__(
+            store,
+            owner,
+            capacity=capacity,
+            evict=scoring.lowest(self.worth),
+            embedder=embedder,
+            ctx=ctx,
+        )
 
     @checked
     async def recall(self, query: str, *, limit: NonNegativeInt = 10, tags: Words = ()) -> list[Recalled]:

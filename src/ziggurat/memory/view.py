@@ -264,7 +264,6 @@ class View:
         return await find(self.store, query_of, self.embedder, self.ctx)
 
     async def _recall_best(self, candidates: Collection[Recalled], score: Score, limit: int) -> list[Recalled]:
-        """Return the best scored of those near the best match, the first of equals; record that they were recalled."""
         least = near_best(each.relevance for each in candidates if each.relevance is not None)
         candidates = [each for each in candidates if each.relevance is None or each.relevance >= least]
         most = max((each.record.uses for each in candidates), default=0)

@@ -161,5 +161,4 @@ class PromptCacheGuard(Middleware):
         return await model(request, ctx)
 
     def _layout_at(self, ctx: Context) -> _Layout | None:
-        """Return the layout for a question of an agent; None for others, such as for a summary."""
         return ctx.scope.get(self._layout) if is_question(ctx.path) else None

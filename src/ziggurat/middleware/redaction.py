@@ -126,7 +126,6 @@ class Redaction(Middleware):
         return self.masked(entry)
 
     def _raise_masked(self, error: Exception) -> None:
-        """Mask an error in place; raise a replacement if that is not possible."""
         mended = self._masking.error(error)
         if mended is not error:
             raise mended from None

@@ -354,7 +354,6 @@ class Masking:
         return msgspec.structs.replace(value, **changes) if changes else value
 
     def _mask_object(self, value: Any, depth: int) -> Any:
-        """Return an object of a user's class, such as a typed output, with masked fields."""
         if not dataclasses.is_dataclass(value) and not hasattr(value, "model_copy"):
             return value
         fields = {name: self._mask(each, depth + 1) for name, each in vars(value).items()}
