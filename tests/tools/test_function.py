@@ -502,6 +502,12 @@ async def _go(where: dict[str, Any]) -> str:
     return ""
 
 
+class ByName:
+    """Takes arguments by their names only."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
@@ -529,7 +535,8 @@ def test_declarations_of_wrong_types_are_refused(declared: dict[str, Any], told:
         ({"description": None}, r"description=...\) is a text; got None"),
         ({"permissions": 3}, "each item a text, .*; got 3"),
         ({"permissions": [3]}, "each item a text, .*; got 3"),
-        ({"function": Shop}, "must take .arguments. or .arguments, ctx., it takes 0 parameters"),
+        ({"function": Shop}, "must take .arguments. or .arguments, ctx."),
+        ({"function": ByName}, r"it takes .*\*\*arguments"),
         ({"function": max}, "the signature of go cannot be read; wrap it in a function"),
         ({"function": tool(_go)}, "is a tool already"),
     ],

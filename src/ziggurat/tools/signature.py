@@ -18,6 +18,8 @@ from ziggurat.tools.validator import SchemaValidator
 
 _Reader = Callable[[str | bytes], dict[str, object]]
 
+_POSITIONAL = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+
 
 class Signature(Inspection, frozen=True, eq=False):
     """The interface between a model and a function, read once from the function's annotations and docstring."""
@@ -190,12 +192,13 @@ class RawSchema(msgspec.Struct, frozen=True):
                 f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
             )
         try:
-            count = len(inspect.signature(function).parameters)
+            signature = inspect.signature(function)
         except ValueError as error:
             raise ConfigurationError(f"the signature of {name} cannot be read; wrap it in a function") from error
-        if count not in (1, 2):
+        count, kinds = len(signature.parameters), {each.kind for each in signature.parameters.values()}
+        if count not in (1, 2) or not kinds <= _POSITIONAL:
             raise ConfigurationError(
-                f"the function of {name} must take (arguments) or (arguments, ctx), it takes {count} parameters"
+                f"the function of {name} must take (arguments) or (arguments, ctx), it takes {signature}"
             )
         is_async = inspect.iscoroutinefunction(function)
 
