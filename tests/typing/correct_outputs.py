@@ -15,6 +15,7 @@ from ziggurat.errors import LimitExceeded, ServiceError, Timeout
 from ziggurat.events import AgentEnded, Delta, Event, ThinkingDelta
 from ziggurat.flows import flow
 from ziggurat.messages import decode_run, encode_run, from_openai, to_openai
+from ziggurat.models import FunctionModel
 from ziggurat.plans import Graph, PlanResult, Task, workflow
 from ziggurat.stops import Completed, Failed, Suspended
 from ziggurat.teams import (
@@ -58,6 +59,7 @@ class Place(TypedDict):
     name: str
 
 
+shout = FunctionModel(lambda messages: messages[-1].text.upper())
 cities = Agent("demo", output=City)
 assert_type(deep_agent("demo", output=City), Agent[City])
 assert_type(deep_agent("demo"), Agent[str])

@@ -48,7 +48,8 @@ class FunctionModel:
     @checked
     def __init__(
         self,
-        function: Annotated[Callable[..., Any], Meta(description=f"that takes {_FORMS}")],
+        # not ``Callable[..., Any]``, with which the parameters of a lambda would be unknown
+        function: Annotated[Callable[[Any], Any] | Callable[[Any, Any], Any], Meta(description=f"that takes {_FORMS}")],
         *,
         name: NonEmptyText = "function",
         window: PositiveInt | None = None,
@@ -56,7 +57,7 @@ class FunctionModel:
     ) -> None:
         self.name: NonEmptyText = name
         self.facts: Mapping[Fact[Any], object] = model_facts(name, window, output_modes)
-        self._function = function
+        self._function: Callable[..., Any] = function
         self._form = _form(function)
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
@@ -102,11 +103,9 @@ def _form(function: Callable[..., Any]) -> _Form:
         raise ConfigurationError(
             f"cannot see what {name}() takes; wrap it: FunctionModel(lambda request: {name}(...))"
         ) from None
-    parameters = list(signature.parameters.values())
+    parameters = signature.parameters.values()
     positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    needed = [each for each in parameters if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
-    needed += [each for each in positional[2:] if each.default is each.empty]
-    if needed or not positional:
+    if not positional:
         raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}; {name}{signature} does not")
     if len(positional) > 1 and (positional[1].default is inspect.Parameter.empty or positional[1].name == "ctx"):
         return "request and context"
