@@ -10,11 +10,12 @@ from pydantic import BaseModel
 
 from tests.plans.states import State, add, draw, noting
 from tests.wrong import wrong
-from ziggurat import ConfigurationError
+from ziggurat import Agent, ConfigurationError
 from ziggurat.flows import step
 from ziggurat.plans import Graph, append, merge
 from ziggurat.plans.graph_parts import START
 from ziggurat.plans.state import Reducer, StateType
+from ziggurat.testing import ScriptedModel
 
 
 def to_b_or_c(state: State) -> Literal["b", "c"]:
@@ -162,6 +163,10 @@ DECLARED: dict[str, tuple[Declare, str]] = {
     "reserved": (lambda graph: graph.node(topic, name=START), "identifier other than"),
     "taken": (lambda graph: add(graph, "a", "a"), "two nodes named 'a'"),
     "takes": (lambda graph: graph.node(topic, takes=str), "takes="),
+    "no takes": (
+        lambda graph: graph.node(Agent(ScriptedModel("x"), name="writer"), writes="topic"),
+        "writer takes text.*takes=",
+    ),
     "items": (lambda graph: graph.map(topic, "nots"), "'nots'"),
     "one node": (lambda graph: graph.edge("a"), "node"),
     "async route": (lambda graph: graph.route("a", wrong(noting("b"))), "ordinary"),

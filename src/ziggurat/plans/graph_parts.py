@@ -5,10 +5,11 @@ import inspect
 import typing
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
+from ziggurat.agents.flow import Flow
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import place_of, program_at
 from ziggurat.calls.gather import gather
@@ -113,7 +114,7 @@ def _call_of(function: Callable[..., Any], name: str, writes: object, state: typ
         raise ConfigurationError(
             f"a node is an async function: write async def {title}(...); or a Runnable; got {function!r:.200}"
         )
-    hints, signature = get_type_hints(function), inspect.signature(function)
+    hints, signature = typing.get_type_hints(function), inspect.signature(function)
     names = [each for each in signature.parameters if hints.get(each) is not Context]
     kind = hints.get(names[0]) if names else None
     if state and (len(names) != 1 or (kind not in (None, Any, state) and typing.get_origin(kind) is None)):
@@ -176,7 +177,7 @@ def _call_of_items(
 def _declared_writes(
     function: Callable[..., Any], name: str, writes: str | Sequence[str] | None, state_type: StateType
 ) -> frozenset[str] | None:
-    kind = get_type_hints(function).get("return")
+    kind = typing.get_type_hints(function).get("return")
     if isinstance(writes, str):
         state_type.require(writes, name)
         return frozenset([writes])
@@ -193,7 +194,7 @@ def _declared_writes(
         is_typed_dict(kind) or dataclasses.is_dataclass(kind) or issubclass(kind, Struct)
     ):
         return None
-    hints = get_type_hints(kind)
+    hints = typing.get_type_hints(kind)
     for field in hints:
         state_type.require(field, name)
     return frozenset(hints)
@@ -213,6 +214,8 @@ def node_of(
 ) -> GraphNode:
     if isinstance(node, Runnable):
         declared = None if writes is None else frozenset([writes] if isinstance(writes, str) else writes)
+        if takes is None and items is None and not isinstance(node, Flow):
+            raise ConfigurationError(f"the node {name} takes text: make it of the state, with takes=lambda state: ...")
         call = _call_of_runnable(node, writes if isinstance(writes, str) else None, takes, gives)
     else:
         if takes is not None or gives is not None:
@@ -236,7 +239,7 @@ def node_of(
 
 
 def route_of(source: str, choose: Callable[[Any], Any], names: Sequence[str] | None) -> GraphRoute:
-    kind = None if inspect.isclass(choose) else get_type_hints(choose).get("return")
+    kind = None if inspect.isclass(choose) else typing.get_type_hints(choose).get("return")
     single = typing.get_origin(kind) not in (list, tuple, Sequence) and kind not in (list, tuple)
     literal = kind if single else next(iter(typing.get_args(kind)), None)
     if names is None:
