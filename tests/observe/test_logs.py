@@ -102,3 +102,17 @@ def test_a_formatter_without_the_filter_writes_what_there_is() -> None:
     assert "run_id" not in written
     assert RunFilter().filter(record)
     assert not record.run_id  # type: ignore[attr-defined]
+
+
+def test_the_records_of_failures_say_of_which_run_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    def slip() -> str:
+        """Slip."""
+        raise KeyError("tea")
+
+    agent = Agent(ScriptedModel(tool_call("slip"), ValueError("gone")), name="reader", tools=[slip])
+    agent.run_sync("Look.", run_id="r-3")
+    written = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+    assert [(line["failure"], line["run_id"], line["agent"], line["path"]) for line in written] == [
+        ("KeyError", "r-3", "reader", "reader/step-1/tool-1:slip"),
+        ("ValueError", "r-3", "reader", "reader"),
+    ]

@@ -205,7 +205,9 @@ def note_failure(
             raise error
         call.causes[ctx.path] = failures.Cause.of(error)
     text = f"{what} failed at {ctx.path} ({follows})"
-    failures.log_failure(text, error, mask_of(journal, ctx.path), logging.WARNING)
+    run_id, agent = ("", "") if call is None else (ctx.run_id, call.agent)
+    mask = mask_of(journal, ctx.path)
+    failures.log_failure(text, error, mask, logging.WARNING, run_id=run_id, path=ctx.path, agent=agent)
 
 
 def cause_at(ctx: Context, *, keep: bool = True) -> failures.Cause | None:

@@ -233,13 +233,18 @@ def is_expected(error: BaseException) -> bool:
     return mistake_in(error) is None and (of_the_world or errors.is_transient(failure))
 
 
-def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = logging.ERROR) -> None:
-    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged."""
+def log_failure(
+    text: str, error: BaseException, masked: Callable[[str], str], level: int = logging.ERROR, **where: str
+) -> None:
+    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged.
+
+    `where` are attributes of the record: those that `RunFilter` adds to records of other code.
+    """
     if not logger.isEnabledFor(level):
         return
     line = f"{text}: {errors.described(error)}"
-    kind = {"failure": errors.type_name_of(error)}
-    record = logger.makeRecord(logger.name, level, __file__, 0, masked(line), (), None, extra=kind)
+    extra = {"failure": errors.type_name_of(error), **{name: value for name, value in where.items() if value}}
+    record = logger.makeRecord(logger.name, level, __file__, 0, masked(line), (), None, extra=extra)
     if not is_expected(error) or logger.isEnabledFor(logging.DEBUG):
         trace = logged_trace(error)
         record.exc_text = masked(trace)

@@ -226,7 +226,8 @@ def _worked(journal: LocalJournal, path: str) -> float:
 def _log_end(failure: BaseException, run: AgentRun, opening: Opening) -> None:
     if isinstance(run.stop, stops.Failed) and not isinstance(failure, errors.ToolError):
         text = f"the run {opening.run_id} of {run.agent} failed"
-        failures.log_failure(text, failure, mask_of(opening.journal, opening.path))
+        mask, run_id, path = mask_of(opening.journal, opening.path), opening.run_id, opening.path
+        failures.log_failure(text, failure, mask, run_id=run_id, path=path, agent=run.agent)
     elif isinstance(failure, Exception):
         logger.debug("the run %s stopped: %s", opening.run_id, stops.status_of(run.stop), exc_info=failure)
     failures.without_own_frames(failure)
@@ -234,7 +235,7 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening) -> None:
 
 def log_raised(error: BaseException, run_id: str) -> None:
     """Log an error that was raised out of a run to nobody."""
-    failures.log_failure(f"the run {run_id} has ended", error, mask_of(LocalJournal(), ""))
+    failures.log_failure(f"the run {run_id} has ended", error, mask_of(LocalJournal(), ""), run_id=run_id)
 
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
