@@ -218,6 +218,14 @@ def test_reducers_may_be_plain_functions() -> None:
     assert run.past.rewritings[0].by == "shout"
 
 
+def test_a_reducer_returns_messages() -> None:
+    async def shout(excerpt: Excerpt, ctx: Context) -> Any:
+        return "!"
+
+    with pytest.raises(ConfigurationError, match=r"shout.*'!'"):
+        Agent(searching(4, "done"), tools=[search], middleware=[compacting(reduce=shout)]).run_sync("go")
+
+
 def test_no_trigger_no_work() -> None:
     run = Agent(searching(4, "done"), tools=[search], middleware=[Compaction(at_fraction(0.5))]).run_sync("go")
     assert run.past is None

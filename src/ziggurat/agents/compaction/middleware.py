@@ -169,7 +169,7 @@ class Compaction(Middleware):
             name = getattr(reducer, "__name__", type(reducer).__name__)
             try:
                 parts = [
-                    tuple(await reducer(Excerpt(part, request.model, room), ctx.under(name))) if part else part
+                    _made(await reducer(Excerpt(part, request.model, room), ctx.under(name)), name) if part else part
                     for part in parts
                 ]
             except (ServiceError, OSError) as error:  # a summariser without a connection does not end the run
@@ -197,6 +197,12 @@ class Compaction(Middleware):
             if room is None or uncovered // 4 <= room:
                 break
         return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
+
+
+def _made(messages: object, name: str) -> tuple[Message, ...]:
+    if isinstance(messages, Sequence) and all(isinstance(each, Message) for each in messages):
+        return tuple(messages)
+    raise ConfigurationError(f"the reducer {name} returns a list of messages; got {messages!r:.200}")
 
 
 def _replace_spans(messages: list[Message], spans: list[Span], parts: Sequence[tuple[Message, ...]]) -> list[Message]:
