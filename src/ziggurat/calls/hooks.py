@@ -189,10 +189,7 @@ def without(middleware: Middleware, ctx: Context) -> Context:
 def note_failure(
     error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
 ) -> None:
-    """Log an error that only the model would learn of, and what follows; keep it for the event of the call.
-
-    One that comes from the record was logged before.
-    """
+    """Log an error that only the model would learn of, and what follows; keep it for the event of the call."""
     mistake = failures.mistake_in(error)
     if mistake is not None:
         raise mistake

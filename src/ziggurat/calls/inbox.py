@@ -205,10 +205,8 @@ class Inbox:
     async def decide(
         self, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
     ) -> list[entries.Decided]:
-        """Hold the decisions that were posted, and post others; return the entries that record those.
-
-        They are recorded together with what follows. If one is refused, none of the others stands.
-        """
+        """Hold the decisions that were posted, and post others; return the entries that record those."""
+        # They are recorded together with what follows. If one is refused, none of the others stands.
         await self.read()
         held, self._decisions = self._decisions, {}
         for number, content in held.items():

@@ -82,11 +82,9 @@ class Key(Generic[T]):
 
 
 class Scope(dict[Key[Any], Any]):
-    """An immutable map from keys to values; `with_value` makes a changed copy.
+    """An immutable map from keys to values; `with_value` makes a changed copy."""
 
-    It is a dict, because every call reads it several times and nothing is faster.
-    """
-
+    # It is a dict, because every call reads it several times and nothing is faster.
     __slots__ = ()
 
     if TYPE_CHECKING:

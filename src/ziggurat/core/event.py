@@ -220,10 +220,7 @@ class NestedEvents(Passing):
 
 
 class Listeners(Passing):
-    """An `Emit` that calls its listeners in the order given, then an outer `Emit`.
-
-    It logs the first error of each; the later ones only where `DEBUG` is logged.
-    """
+    """An `Emit` that calls its listeners in the order given, then an outer `Emit`; it logs the first error of each."""
 
     def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
         super().__init__(outer)

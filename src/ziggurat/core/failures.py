@@ -115,10 +115,8 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def place_of(error: BaseException) -> str:
-    """Return where the user's code raised an error or its cause, as ``file:line in function``; empty if it did not.
-
-    An error that is not expected, such as one of a library that got wrong arguments, also has a place elsewhere.
-    """
+    """Return where the user's code raised an error or its cause, as ``file:line in function``; empty if it did not."""
+    # An error that is not expected, such as one of a library that got wrong arguments, also has a place elsewhere.
     recorded = errors.fact_of(error, "recorded_place", str)
     if recorded is not None:
         return recorded
@@ -236,10 +234,8 @@ def is_expected(error: BaseException) -> bool:
 def log_failure(
     text: str, error: BaseException, masked: Callable[[str], str], level: int = logging.ERROR, **where: str
 ) -> None:
-    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged.
-
-    `where` are attributes of the record: those that `RunFilter` adds to records of other code.
-    """
+    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged."""
+    # `where` are attributes of the record: those that `RunFilter` adds to records of other code.
     if not logger.isEnabledFor(level):
         return
     line = f"{text}: {errors.described(error)}"

@@ -10,11 +10,9 @@ from ziggurat.core.names import NAMES
 
 
 def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the `__getattr__`, `__dir__` and `__all__` of a module that hands on names.
-
-    The module imports them under TYPE_CHECKING. At run time `core.names`, written by the tests from these imports, says
-    where each of them is: to read them from the source would fail in programs that are shipped without it.
-    """
+    """Return the `__getattr__`, `__dir__` and `__all__` of a module that hands on names."""
+    # The module imports them under TYPE_CHECKING. At run time `core.names`, written by the tests from these imports,
+    # says where each of them is: to read them from the source would fail in programs that are shipped without it.
     homes = {name: home for home, names in NAMES[module].items() for name in names.split()}
 
     def load(name: str) -> Any:

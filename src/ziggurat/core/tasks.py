@@ -116,10 +116,8 @@ def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bo
 def isolated(
     work: Coroutine[Any, Any, T], monotonic: Callable[[], float], longest: float, on_longer: Callable[[], None]
 ) -> Generator[Any, Any, T]:
-    """Do work whose changes of context variables end with it, as those of a task do, but in the task that awaits it.
-
-    `on_longer` is called after each time it has worked for more than `longest` seconds without a wait.
-    """
+    """Do work whose changes of context variables end with it, as those of a task do, but in the task that awaits it."""
+    # `on_longer` is called after each time it has worked for more than `longest` seconds without a wait.
     context = copy_context()
     step: Callable[[Any], Any] = work.send
     given: Any = None
@@ -160,11 +158,9 @@ class _Unstopped(asyncio.Task[T]):
 
 
 async def finished(work: Awaitable[T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
-    """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards.
-
-    For work that must not stop half-way, such as taking a lease, and that ends in bounded time. If the task was
-    cancelled, nobody gets what the work has returned: `undo` is awaited with that.
-    """
+    """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards."""
+    # For work that must not stop half-way, such as taking a lease, and that ends in bounded time. If the task was
+    # cancelled, nobody gets what the work has returned: `undo` is awaited with that.
     task = _Unstopped(work) if isinstance(work, Coroutine) else asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -145,10 +145,8 @@ class RunRecord:
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(self, entry: JournalEntry, /, *, hold: bool = False) -> Awaitable[None] | None:
-        """Record an entry; if an awaitable is returned, await it before acting on the entry.
-
-        With `hold` it becomes durable with the next one only, so the run has not gone on with it.
-        """
+        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
+        # With `hold` it becomes durable with the next one only, so the run has not gone on with it.
         writer = self.writer
         if self.failed is not None and not (hold and writer is not None):
             raise self.failed

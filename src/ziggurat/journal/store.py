@@ -45,15 +45,10 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class LogMark(Struct, frozen=True):
-    """The last acknowledged row of a log, as remembered apart from the log.
-
-    Attributes:
-        number: The number of the row.
-        check: A digest of its digest; empty if that is unknown.
-    """
+    """The last acknowledged row of a log, as remembered apart from the log."""
 
     number: int
-    check: str = ""
+    check: str = ""  # a digest of the row's digest; empty if that is unknown
 
     @classmethod
     def of(cls, row: Row) -> "LogMark":
@@ -172,12 +167,9 @@ class InboxItem(Struct, frozen=True):
 
     @classmethod
     def following(cls, log: str, count: int, taken: int, key: str, data: bytes) -> "InboxItem":
-        """Return a new item for an inbox with so many, of which the last row says how many are taken.
+        """Return a new item for an inbox with so many; raise MailboxFull if the item is too large, or the inbox full.
 
-        A store does so in the write that adds it.
-
-        Raises:
-            MailboxFull: the item is too large, or the inbox is full.
+        A store does so in the write that adds it. The last row of the log says how many are `taken`.
         """
         size = len(key) + len(data)
         if size > MAX_ITEM_BYTES:
@@ -378,19 +370,12 @@ AGING = 60.0  # seconds since it was due that count as one step of the priority 
 
 
 class Claim(Struct, frozen=True):
-    """A log that was due, and that the claimant has the lease of now.
-
-    Attributes:
-        log: Its name.
-        epoch: The epoch of the lease.
-        lost: Whether its last writer was lost: its process is gone, or its lease expired.
-        at: When it was claimed, by the clock of the store, in POSIX seconds; 0 if that is unknown.
-    """
+    """A log that was due, and that the claimant has the lease of now."""
 
     log: str
-    epoch: int
-    lost: bool = False
-    at: float = 0.0
+    epoch: int  # of the lease
+    lost: bool = False  # whether its last writer was lost: its process is gone, or its lease expired
+    at: float = 0.0  # when it was claimed, by the clock of the store, in POSIX seconds; 0 if that is unknown
 
 
 @runtime_checkable
@@ -408,10 +393,8 @@ class Queue(Protocol):
     async def woken(self, after: int, seconds: float) -> int:
         """Wait until something may have become due or been posted elsewhere, and return the number of signals so far.
 
-        Args:
-            after: The number that the last call has returned, 0 at first; if there were more since, this returns at
-                once.
-            seconds: The longest time to wait; a store that receives no signals waits shorter.
+        `after` is the number that the last call has returned, 0 at first; if there were more since, it returns at once.
+        It waits for at most `seconds`; a store that receives no signals waits shorter.
         """
 
 

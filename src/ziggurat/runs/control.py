@@ -24,17 +24,11 @@ T = TypeVar("T")
 
 
 class SubscribedItem(Struct, frozen=True):
-    """One item that a subscriber receives.
+    """One item that a subscriber receives."""
 
-    Attributes:
-        number: The entry's number, from 1 and without gaps; for an event, the number of the last entry before it.
-        index: 0 for an entry; events after it are counted from 1.
-        what: An event; or an entry of the record that is no event, such as `Opened` and `Ended`.
-    """
-
-    number: int
-    index: int
-    what: JournalEntry | Event
+    number: int  # of the entry, from 1 and without gaps; of an event, that of the last entry before it
+    index: int  # 0 for an entry; events after it are counted from 1
+    what: JournalEntry | Event  # an entry where it is no event, such as `Opened` and `Ended`
 
 
 class Unread(Struct, eq=False):

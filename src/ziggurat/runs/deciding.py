@@ -20,16 +20,12 @@ KEPT = 4
 
 
 class Deciding:
-    """Decides on what waits in the runs of one agent.
-
-    Args:
-        prepare: Refuses a record that is not of this agent, and has its entries screened.
-    """
+    """Decides on what waits in the runs of one agent."""
 
     def __init__(self, runs: Runs, agent: AgentService, prepare: Callable[[LocalJournal, str], object]) -> None:
         self._runs = runs
         self._agent = agent
-        self._prepare = prepare
+        self._prepare = prepare  # refuses a record that is not of this agent, and has its entries screened
         self._kept: OrderedDict[str, Inbox] = OrderedDict()  # those of the records, by run
 
     async def decide(self, run_id: str, decisions: Decisions, clock: Clock) -> None:

@@ -243,12 +243,8 @@ class Runs:
     async def take(
         self, run_id: str, environment: Environment, epoch: int | None = None, known: LocalJournal | None = None
     ) -> LocalJournal:
-        """Take over a run that stopped, or was claimed; see `begin`.
-
-        Args:
-            epoch: That of its lease, if a worker has claimed it.
-            known: The record as it was when it was last left here, which is returned if nothing was added since.
-        """
+        """Take over a run that stopped, or was claimed under the epoch of a lease; see `begin`."""
+        # `known` is the record as it was when it was last left here, which is returned if nothing was added since.
         journal = self._find(run_id)
         if journal is not known:
             return LocalJournal(record=journal.entries, clock=environment.clock)

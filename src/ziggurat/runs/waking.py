@@ -22,14 +22,9 @@ POLL = 0.4  # seconds between two looks at a run that waits here, and to which o
 
 
 async def due(runs: Runs, run_id: str, clock: Clock, seen: int) -> tuple[str, int] | None:
-    """Wait until a run can go on here: at its time, by an item after the last seen, or because another left it undone.
-
-    It is due as well where another process has driven it on to a wait for people, as nobody waits for that here.
-
-    Returns:
-        The id of the run, or of the one as which it was continued as new, and the number of the last item seen; None if
-        it has ended by now, or was deleted.
-    """
+    """Wait until a run, or the one that continues it, can go on here; return its id and the last item seen, or None."""
+    # It can at its time, by an item after the last seen, or because another process left it undone. It is due as well
+    # where one has driven it on to a wait for people, as nobody waits for that here.
     began, count, at = seen, 0, None
     names: set[str] = set()
     while True:
