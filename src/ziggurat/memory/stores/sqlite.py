@@ -3,8 +3,10 @@
 import sqlite3
 import threading
 import time
+import typing
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import Any
 from weakref import finalize
 
 import msgspec
@@ -19,7 +21,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import VectorIndexes
 from ziggurat.memory.words import KEY_TAG, indexed_words, is_stemming
 
-T = TypeVar("T")
+T = typing.TypeVar("T")
 
 _WRITES = "memories"
 
@@ -124,11 +126,11 @@ class SqliteMemoryStore:
         self,
         path: address.StorePath,
         *,
-        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        synchronous: typing.Literal["FULL", "NORMAL"] = "FULL",
         timeout: Seconds = 5.0,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = address.check_path(path, self)
+        self.path: Path = address.check_path(path, self)
         self._open(sqlite.SqliteConnection(self.path, synchronous, timeout, connect))
         self._writer = Writer(
             f"ziggurat {self.path.name}", self._together, self._flush_if_due, _PAUSE, self._database.close
