@@ -27,7 +27,15 @@ from ziggurat import (
 from ziggurat.agents import PendingItem
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Scope
-from ziggurat.errors import JournalCorrupt, JournalError, JournalMismatch, NotRepeatable, Suspend, ToolError
+from ziggurat.errors import (
+    ConfigurationError,
+    JournalCorrupt,
+    JournalError,
+    JournalMismatch,
+    NotRepeatable,
+    Suspend,
+    ToolError,
+)
 from ziggurat.events import Diverged, ToolEnded, ToolStarted
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Intent, JournalEntry, Pending, Result
@@ -526,3 +534,29 @@ async def test_a_hook_that_fails_after_a_tool_does_not_hide_that_it_was_executed
     run = await Agent(model, tools=[charge], middleware=[Metrics(), Metrics()]).run("go")
     assert paid == [5]
     assert run.observations == ("ConnectionError: no server (charge was executed; only its result is lost)",)
+
+
+@layer
+async def _wrong_layer(request: ToolCall, ctx: Context, inner: Service[ToolCall, ToolResult]) -> Any:
+    await inner(request, ctx)
+    return 3
+
+
+class _WrongHook(Middleware):
+    async def wrap_tool(self, call: ToolCall, ctx: Context, inner: Service[ToolCall, ToolResult]) -> Any:
+        return (await inner(call, ctx)).text
+
+
+@pytest.mark.parametrize("effect", ["none", "repeatable", "once"])
+@pytest.mark.parametrize("wrong", ["layer", "hook"])
+async def test_a_wrap_that_returns_no_result_is_a_mistake(wrong: str, effect: Any) -> None:
+    @tool(effect=effect)
+    def act_on(page: int) -> str:
+        """Act."""
+        return f"page {page}"
+
+    tools = [stack(act_on, _wrong_layer()) if wrong == "layer" else act_on]
+    middleware = [_WrongHook()] if wrong == "hook" else []
+    agent = Agent(ScriptedModel(tool_call("act_on", page=1), "Done."), tools=tools, middleware=middleware)
+    with pytest.raises(ConfigurationError, match="act_on"):
+        await agent.run("Go")

@@ -15,18 +15,18 @@ from ziggurat.core import errors
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.path import escaped
+from ziggurat.core.service import must_be
 from ziggurat.core.tasks import as_failure
 from ziggurat.journal import entries
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import events
 from ziggurat.messages.agent import Deny, recorded_items, refuse
 from ziggurat.messages.message import ToolCall, ToolResult
-from ziggurat.tools import guarded_call
+from ziggurat.tools import guarded_call, results
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.permissions import check as check_permissions
-from ziggurat.tools.results import error_result, in_bounds
 from ziggurat.tools.toolbox import Toolbox
 
 
@@ -50,6 +50,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         if entry is None:
             raise _missing(box, call, record, ctx)
         result = await _LiveCall(entry, call, record, ctx, chain, alone).make()
+        must_be(result, ToolResult, call.name, ctx)  # layers and hooks around it may return anything
     except errors.JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
@@ -57,7 +58,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         result = await _failed(error, f"the tool {call.name}", call, ctx, chain)
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
-    result = in_bounds(result)
+    result = results.in_bounds(result)
     elapsed = 0.0 if alone else journal.watch.elapsed  # the next entry of the model has the time
     stored = journal.append(entries.PlainResult(ctx.path, call.name, call, result, (), elapsed))
     if (agent := ctx.scope.get(AGENT_CALL)) is not None:
@@ -126,7 +127,7 @@ async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context
     error = as_failure(raised)
     await hooks.tell(chain, error, ctx)
     hooks.note_failure(error, what, ctx)
-    return error_result(error, call)
+    return results.error_result(error, call)
 
 
 async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, chain: hooks.HookChain) -> ToolResult:
