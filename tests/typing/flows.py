@@ -65,6 +65,7 @@ async def groups() -> None:
         await gather(report.run(), plain.run(Order(3)), event("paid", int)), tuple[AgentRun[str], AgentRun[int], int]
     )
     assert_type(await gather(*(double(each) for each in range(3)), limit=2), tuple[int, ...])
+    assert_type(await gather(), tuple[()])
     assert_type(await first(double(1), double(2)), int)
     assert_type(await settled(double(1)), tuple[int | Exception, ...])
     assert_type(await quorum(1, double(1)), tuple[int | None, ...])

@@ -111,12 +111,13 @@ def test_items_and_tokens_are_bounded() -> None:
     store = LocalMemoryStore()
     fill(store, *(f"The train number {number} leaves at nine." for number in range(9)))
     line = f"\n- [{DATE}] The train number 0 leaves at nine."
-    for options, hits in (
+    cases: tuple[tuple[dict[str, Any], int], ...] = (
         ({"limit": 4}, 4),
         ({"limit": 0}, 0),
         ({"limit": 9, "tokens": len(RECALLED + 2 * line) // 4 + 1}, 2),
         ({"tokens": 5}, 0),
-    ):
+    )
+    for options, hits in cases:
         agent = Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", **options)])
         assert agent.run_sync("Which train leaves?").memory_hits == hits
 
