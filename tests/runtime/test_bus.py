@@ -45,7 +45,8 @@ async def test_the_sender_is_who_sends_and_a_name_belongs_to_one() -> None:
     with pytest.raises(ConfigurationError, match="subscriber named 'ann'"):
         bus.subscribe("ann")
     assert ann.send({"sender": "ben"}).sender == "ann"
-    ann.leave()
+    with ann:
+        pass
     assert bus.subscribe("ann", role="x").send("late").id == 2
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
 
 from msgspec import Struct
 
@@ -228,3 +229,11 @@ class Subscription:
         self._has_left = True
         self._bus.leave(self)
         self.wake()
+
+    def __enter__(self) -> "Subscription":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
