@@ -287,6 +287,8 @@ def test_a_raw_tool_may_be_a_plain_function_or_a_generator() -> None:
 
     assert _call(raw_tool(plain, name="plain", description="", parameters=schema)) == "plain"
     assert _call(raw_tool(telling, name="telling", description="", parameters=schema)) == "tell"
+    for wrapper in (lambda *args, **more: plain(*args[:1], **more), lambda *args: plain(*args)):
+        assert _call(raw_tool(wrapper, name="wrapper", description="", parameters=schema)) == "plain"
 
 
 @pytest.mark.parametrize(

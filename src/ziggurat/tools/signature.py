@@ -18,8 +18,6 @@ from ziggurat.tools.validator import SchemaValidator
 
 _Reader = Callable[[str | bytes], dict[str, object]]
 
-_POSITIONAL = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
-
 
 class Signature(Inspection, frozen=True, eq=False):
     """The interface between a model and a function, read once from the function's annotations and docstring."""
@@ -176,6 +174,15 @@ def _hoist(tool: str, schema: dict[str, object], definitions: dict[str, object])
             raise ConfigurationError(f"tool {tool!r}: two recursive types are both called {name!r}; rename one")
 
 
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    """Return whether a function takes so many arguments by their positions."""
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
 class RawSchema(msgspec.Struct, frozen=True):
     """Checks a tool's arguments against a JSON Schema, and passes them on unchanged."""
 
@@ -195,8 +202,8 @@ class RawSchema(msgspec.Struct, frozen=True):
             signature = inspect.signature(function)
         except ValueError as error:
             raise ConfigurationError(f"the signature of {name} cannot be read; wrap it in a function") from error
-        count, kinds = len(signature.parameters), {each.kind for each in signature.parameters.values()}
-        if count not in (1, 2) or not kinds <= _POSITIONAL:
+        count = len(signature.parameters)
+        if count not in (1, 2) or not _takes(signature, count):
             raise ConfigurationError(
                 f"the function of {name} must take (arguments) or (arguments, ctx), it takes {signature}"
             )
