@@ -134,6 +134,23 @@ def test_a_reply_without_output_needs_all_of_its_items() -> None:
     assert caught.value.kind == "malformed"
 
 
+def test_texts_that_were_sent_are_not_lost_without_an_error() -> None:
+    empty = reply({**message(""), "content": []})
+    data = without(stream(reply(message("Hello"))), "response.completed")
+    with pytest.raises(ModelError) as caught:
+        played(data + event("response.completed", response=empty))
+    assert caught.value.kind == "malformed"
+
+
+def test_a_reply_that_its_limit_cut_has_what_was_sent() -> None:
+    limit = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    last = event("response.incomplete", response=reply(**limit))
+    data = without(stream(reply(message("Hello"))), "response.output_item.done", "response.completed")
+    assert (played(data + last)[0].text, played(data + last)[0].finish) == ("Hello", "length")
+    data = without(stream(reply(call("add", '{"a": 1}'))), "response.output_item.done", "response.completed")
+    assert played(data + last)[0].finish == "malformed"
+
+
 def test_items_are_told_apart_by_place_or_id() -> None:
     data = stream(REPLIES["calls"])
     parts = data.split(b'"item_id": "fc_')

@@ -379,9 +379,14 @@ class Reader:
             raise StreamInterrupted(
                 f"{self._dialect.name}: the stream was cut before its end{why}", partial=self._fold.message()
             )
-        if not self._items and not all(slot.done for slot in self._slots):
+        items = self._items or [slot.item for slot in self._slots]
+        response = Reader(self._dialect).whole(reply, items)
+        is_lost = not response.message.parts and any(slot.sent for slot in self._slots)
+        if not is_lost and (self._items or all(slot.done for slot in self._slots)):
+            return response
+        if reply.status != "incomplete":
             raise unreadable(self._dialect, "it has no output")
-        return Reader(self._dialect).whole(reply, self._items or [slot.item for slot in self._slots])
+        return response_of(reply, items, self._fold.message())
 
     def whole(self, reply: ResponseObject, items: list[Item]) -> ModelResponse:
         """Return the response of a whole reply, whose items are read as those of a stream."""
