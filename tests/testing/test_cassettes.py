@@ -11,6 +11,7 @@ from ziggurat import Agent, ConfigurationError
 from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.messages import tool_call
 from ziggurat.testing import Cassette, ScriptedModel, replay_record
+from ziggurat.testing.cassettes import RECORD
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ class World:
 @pytest.fixture
 def tape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv(RECORD, raising=False)
     return tmp_path / "tapes" / "rain.jsonl"
 
 
@@ -71,11 +73,15 @@ def test_when_it_is_recorded(tape: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("CI", "true")
     with pytest.raises(ConfigurationError, match="missing"):
         done(Cassette(tape).run(World().agent, "Umbrella?"))
-    done(Cassette(tape, record="missing").run(World().agent, "Umbrella?"))
-    assert done(Cassette(tape, record="always").run(World("None.").agent, "Umbrella?")).text == "None."
-    assert done(Cassette(tape, record="never").run(World("").agent, "Umbrella?")).text == "None."
-    with pytest.raises(ConfigurationError, match="record"):
-        Cassette(tape, record="sometimes")  # type: ignore[arg-type]
+    monkeypatch.setenv(RECORD, "missing")
+    done(Cassette(tape).run(World().agent, "Umbrella?"))
+    monkeypatch.setenv(RECORD, "always")
+    assert done(Cassette(tape).run(World("None.").agent, "Umbrella?")).text == "None."
+    monkeypatch.setenv(RECORD, "never")
+    assert done(Cassette(tape).run(World("").agent, "Umbrella?")).text == "None."
+    monkeypatch.setenv(RECORD, "sometimes")
+    with pytest.raises(ConfigurationError, match="one of missing, always, never"):
+        done(Cassette(tape).run(World().agent, "Umbrella?"))
 
 
 def test_a_run_that_failed_is_no_example(tape: Path) -> None:

@@ -156,6 +156,9 @@ class Bus:
         if self._closed:
             raise BusClosed("the bus is closed")
 
+    def __repr__(self) -> str:
+        return f"Bus({', '.join(self._subscriptions)})"
+
 
 _EVERYONE = Broadcast()
 
@@ -237,3 +240,6 @@ class Subscription:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.leave()
+
+    def __repr__(self) -> str:
+        return f"Subscription({self.name!r})"

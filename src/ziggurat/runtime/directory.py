@@ -136,6 +136,12 @@ class Directory:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __repr__(self) -> str:
+        return f"Directory({', '.join(self._entries)})"
+
 
 def _within(value: float | None, limit: float | None) -> bool:
     return value is None or limit is None or value <= limit

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import as_type
@@ -21,6 +21,12 @@ from ziggurat.runs.options import Deps, Live
 from ziggurat.runs.runs import runs_of
 from ziggurat.stores.local import InMemoryStore
 from ziggurat.tools.approval import Approvals
+
+RECORD = "ZIGGURAT_RECORD"
+"""The environment variable for when cassettes are recorded: ``always``, ``never``, or when ``missing``.
+
+By default missing ones are recorded, but none if the variable ``CI`` is set.
+"""
 
 Recording = Literal["missing", "always", "never"]
 _BROKEN = (stops.Failed, stops.Cancelled, stops.TimedOut)
@@ -64,10 +70,11 @@ class Cassette:
             assert "umbrella" in run.text
 
     Args:
-        path: The file. Delete it to record it again.
+        path: The file. Delete it, or set ``ZIGGURAT_RECORD=always``, to record it again.
         live: What is called during a replay: ``"nothing"``, or ``"tools"`` to test those.
         record: ``"missing"`` records if there is no file, ``"always"`` each time; ``"never"`` raises if there is none.
-            By default ``"never"`` where the variable ``CI`` is set, else ``"missing"``.
+            By default as the variable ``ZIGGURAT_RECORD`` says; without it ``"never"`` where ``CI`` is set, else
+            ``"missing"``.
 
     Raises:
         ConfigurationError: the file is missing, and is not to be recorded.
@@ -113,10 +120,12 @@ class Cassette:
         return await replay_record(agent, data, live=self.live, deps=deps, listeners=listeners)
 
     def _is_to_record(self) -> bool:
-        when = self.record or ("never" if os.environ.get("CI") else "missing")
+        when = self.record or os.environ.get(RECORD) or ("never" if os.environ.get("CI") else "missing")
+        if when not in get_args(Recording):
+            raise ConfigurationError(f"{RECORD} is one of {', '.join(get_args(Recording))}; got {when!r}")
         if when == "never" and not self.path.exists():
             raise ConfigurationError(
-                f"the cassette {self.path} is missing, and is not recorded where CI is set: record it on your machine "
-                "and commit it"
+                f"the cassette {self.path} is missing, and is not recorded where CI or {RECORD}=never is set: "
+                "record it on your machine and commit it"
             )
         return when == "always" or not self.path.exists()

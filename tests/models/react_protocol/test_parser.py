@@ -41,15 +41,16 @@ READABLE: list[tuple[str, tuple[Part, ...]]] = [
     ("Sure!\nThought: one\nThought: two\n lines\nAction: f", (Thinking("Sure!\none\ntwo\n lines"), call("f"))),
     ("Thought: actions speak\nthoughtful\nAction: f", (Thinking("actions speak\nthoughtful"), call("f"))),
     ("Thought: done\nAction: FINAL_ANSWER it is 4", (Thinking("done"), Text("it is 4"))),
-    ("Action: final_answer it is\n\n  4  \n", (Text("it is\n\n  4"),)),
+    ("Action: final_answer: it is\n\n  4  \n", (Text("it is\n\n  4"),)),
+    ("Action: Final Answer 4", (Text("4"),)),
+    ("FINAL_ANSWER 4", (Text("4"),)),
+    ("Thought: done\nFinal Answer: 4", (Thinking("done"), Text("4"))),
     (
         "Thought: Final answers are hard\nFinal answer is near\nAction: f",
         (Thinking("Final answers are hard\nFinal answer is near"), call("f")),
     ),
     ("Action: FINAL_ANSWER", ()),
     ("Action: FINAL_ANSWER42", (Text("42"),)),
-    ("Action: FINAL_ANSWER: 42", (Text("42"),)),
-    ("Action: final_answer : :42", (Text(":42"),)),
     ("Action: final_answers {}", (call("final_answers"),)),
     ("Action: final_answer_tool", (call("final_answer_tool"),)),
     ("Action: final", (call("final"),)),
@@ -61,15 +62,40 @@ READABLE: list[tuple[str, tuple[Part, ...]]] = [
     ('Action: größe {"ö": "é"}', (call("größe", '{"ö": "é"}'),)),
 ]
 
+DRESSED: list[tuple[str, tuple[Part, ...]]] = [
+    ('**Thought:** so\n**Action:** add {"a": 1}', (Thinking("so"), call("add", '{"a": 1}'))),
+    ("**Thought**: *so* it is\n**Action**: `add` {}", (Thinking("*so* it is"), call("add"))),
+    ("### Thought: so\n### Action: [add] {}", (Thinking("so"), call("add"))),
+    ("Thought 1: so\nAction 1: **add** {}\nObservation 1: no", (Thinking("so"), call("add"))),
+    ("\ufeffThought: so\nAction\uff1a add {}", (Thinking("so"), call("add"))),
+    ("Thought: a list\n* Action: is a word\nAction: add", (Thinking("a list\n* Action: is a word"), call("add"))),
+    ('Action: add\nAction Input: {"a": 1}\nObservation: no', (call("add", '{"a": 1}'),)),
+    ('**Action:** "add"\n**Action Input:** ```json\n{"a": 1}\n```', (call("add", '{"a": 1}'),)),
+    ("Action: now\nAction Input:\n", (call("now"),)),
+    ("Action: now\nActions speak louder.", (call("now"),)),
+    ('Action: add ```json\n{"a": 1}\n```', (call("add", '{"a": 1}'),)),
+    ('Action: add\n```\n{"a": 1}\n```', (call("add", '{"a": 1}'),)),
+    ('Action: `add {"a": 1}`', (call("add", '{"a": 1}'),)),
+    ('Action: add({"a": 1})', (call("add", '{"a": 1}'),)),
+    ('Action: add: {"a": 1}', (call("add", '{"a": 1}'),)),
+    ("Action: now()", (call("now"),)),
+    ("Action: now ()\n", (call("now"),)),
+    ("```\nThought: so\nAction: now\n```", (Thinking("so"), call("now"))),
+    ("**Final Answer:** 4", (Text("4"),)),
+    ("**FINAL_ANSWER**: 4", (Text("4"),)),
+    ("**Action:** FINAL_ANSWER **4** of 5", (Text("**4** of 5"),)),
+    ("Action: `FINAL_ANSWER` 4", (Text("4"),)),
+    ("Action: **FINAL_ANSWER:** *4*", (Text("*4*"),)),
+    ("Action: **_FINAL_** ", (call("_FINAL_"),)),
+]
+"""Variants of the form that small models write."""
+
 BROKEN: list[tuple[str, tuple[Part, ...], str]] = [
     ("", (), "The reply is empty."),
     (" \n", (Text(" \n"),), "The reply is empty."),
     ("I do not know.", (Text("I do not know."),), "The reply has no Action."),
     ("Observation: it rains", (), "The reply is empty."),
     ("It rains.\nObservation: yes", (Text("It rains.\n"),), "The reply has no Action."),
-    ("**Action:** add {}", (Text("**Action:** add {}"),), "The reply has no Action."),
-    ("Final Answer: 4", (Text("Final Answer: 4"),), "The reply has no Action."),
-    ("Action: add ```json {}", (Text("Action: add ```json {}"),), "What follows add is not a JSON object."),
     ("Thought: hm", (Thinking("hm"),), "The reply has a Thought but no Action."),
     ("Thought: hm\nObservation: yes", (Thinking("hm"),), "The reply has a Thought but no Action."),
     ("Action:", (Text("Action:"),), "The Action names no tool."),
@@ -79,11 +105,14 @@ BROKEN: list[tuple[str, tuple[Part, ...], str]] = [
     ('Action: add {"a": 1', (Text('Action: add {"a": 1'),), "The arguments of add are not closed"),
     ("Action: add 1, 2\nObservation: 3", (Text("Action: add 1, 2\n"),), "What follows add is not a JSON object."),
     ("Action: add [1]", (Text("Action: add [1]"),), "What follows add is not a JSON object."),
+    ("Action: add ```python\n1\n```", (Text("Action: add ```python\n1\n```"),), "What follows add is not a JSON"),
+    ("Action: add\nAction Input: 1", (Text("Action: add\nAction Input: 1"),), "What follows add is not a JSON"),
+    ("Action: `", (Text("Action: `"),), "The Action names no tool."),
     ('Action: add {"a": 1]}', (Text('Action: add {"a": 1]}'),), "The arguments of add are not a JSON object: "),
 ]
 
 
-@pytest.mark.parametrize(("text", "parts"), READABLE)
+@pytest.mark.parametrize(("text", "parts"), READABLE + DRESSED)
 def test_what_can_be_read(text: str, parts: tuple[Part, ...]) -> None:
     message, parser = read(text)
     assert message.parts == parts
@@ -101,7 +130,7 @@ def test_what_cannot_be_read_is_kept_and_told(text: str, parts: tuple[Part, ...]
     assert not parser.called
 
 
-TEXTS = [text for text, _ in READABLE] + [text for text, _, _ in BROKEN]
+TEXTS = [text for text, _ in READABLE + DRESSED] + [text for text, _, _ in BROKEN]
 
 
 def test_letter_by_letter_is_the_same() -> None:

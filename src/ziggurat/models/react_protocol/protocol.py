@@ -28,32 +28,53 @@ from ziggurat.messages.message import (
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.models.brackets import Brackets
 
-_LABELS = ("thought", "action", "observation")
-_LABEL = re.compile(rf"[ \t]*(?ai:({'|'.join(_LABELS)}))[ \t]*:")
+_COLONS = ":\uff1a"
+_MARKS = "*`\"'[("
+"""Characters that models put around names of tools."""
+_DRESS = _MARKS + "])," + _COLONS
+
+_LABEL = re.compile(
+    r"[ \t\ufeff]{0,20}#{0,6}[ \t\ufeff]{0,20}(?P<open>\*{0,4})(?ai:"
+    rf"(?P<word>thought|action|observation|final answer)(?P<close>[ \t*0-9]{{0,20}})[{_COLONS}]"
+    r"|(?P<answer>final_answer))(?(answer)(?![^\W\d]))"
+)
+"""The label of a line. Small models decorate it: ``**Thought:**``, ``### Action:`` and ``Thought 1:`` are some."""
 _LONGEST_LABEL = 100
-_ANSWER = "final_answer"
-_IS_ANSWER = re.compile(rf"[ \t]*(?ai:{_ANSWER})(?![^\W\d])[ \t]{{0,9}}:?")
-"""What an action begins with that is the answer; its name must not be part of a longer one. Some models add a colon."""
-_CALL = re.compile(r"[ \t]*(?P<name>[^\s{]*)(?P<gap>\s*)")
+_LABELS = ("thought", "action", "observation", "final answer", "final_answer")
+
+_ANSWER = re.compile(r"[ \t*`\"'\[(]{0,20}(?ai:final[_ ]answer)(?![^\W\d])")
+"""What an action begins with that is the answer; its name must not be part of a longer one."""
+_LONGEST_ANSWER = 40
+
+_GAP = rf"[\s*(){_COLONS}]*(?:`+(?:json)?\s*)?"
+_INPUT = rf"#*[ \t]*\**action input[ \t*0-9]*[{_COLONS}]"
+_CALL = re.compile(rf"[ \t*`\"'\[(]*(?P<name>[^\s{{]*)(?P<gap>{_GAP})(?:{_INPUT}(?P<more>{_GAP}))?", re.IGNORECASE)
+"""What stands before the arguments of a call."""
+_FENCE = re.compile(r"\s*```\w*\s*")
 _HOW = 'Write one line `Action: tool {"argument": "value"}` to call a tool, or `Action: FINAL_ANSWER text` to answer'
 
 
 class _Trimmed:
-    """Passes text on without space at its ends; `begin` starts a new paragraph on a new line."""
+    """Passes text on without space at its ends or marks of its label; `begin` starts a new paragraph on a new line."""
 
-    def __init__(self) -> None:
+    def __init__(self, colon: bool = False) -> None:
         self._held: list[str] = []
         self._fresh = True
         self._any = False
+        self._colon = colon
+        self._marks = 0
 
-    def begin(self) -> None:
+    def begin(self, marks: int = 0) -> None:
         self._held = ["\n"] if self._any else []
         self._fresh = True
+        self._marks = marks
 
     def push(self, text: str) -> str:
         if self._fresh:
-            text = text.lstrip()
-            self._fresh = not text
+            text = self._undressed(text.lstrip())
+            if not text:
+                return ""
+            self._fresh = False
         trimmed = text.rstrip()
         if not trimmed:
             self._held.append(text)
@@ -62,12 +83,28 @@ class _Trimmed:
         self._held, self._any = [text[len(trimmed) :]], True
         return piece
 
+    def _undressed(self, text: str) -> str:
+        while text:
+            if self._colon and text[0] in _COLONS:
+                self._colon = False
+            elif self._marks and text[0] in _DRESS:
+                self._marks -= 1
+            else:
+                break
+            text = text[1:].lstrip()
+        return text
+
 
 class ReactParser:
-    """Turns the text of one reply into deltas: thoughts and the answer as they stream, the action at its end."""
+    """Turns the text of one reply into deltas: thoughts and the answer as they stream, the action at its end.
 
-    # A reply has one action; text after it is ignored, and so is all text from an ``Observation:`` on, which the model
-    # must not write. Text before any label counts as a thought if an action follows.
+    >>> parser = ReactParser("call-1")
+    >>> parser.feed('Thought: add them\\nAction: add {"a": 1}') + parser.finish()
+    [ThinkingDelta(text='add them'...), ToolCallDelta(index=0, arguments='{"a": 1}', id='call-1', name='add')]
+
+    A reply has one action; text after it is ignored, and so is all text from an ``Observation:`` on, which the model
+    must not write. Text before any label counts as a thought if an action follows.
+    """
 
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id
@@ -75,16 +112,18 @@ class ReactParser:
         self._over = False  # an observation has begun, or the reply has ended
         self._text = ""  # what is not read yet
         self._line_start = True
+        self._marks = 0  # emphasis marks that the latest label opened
         self._held: list[str] = []  # the text of the lead or of the action, without its label
         self._calls = False  # whether the action is known not to be the answer
         self._thought = _Trimmed()
-        self._answer = _Trimmed()
+        self._answer = _Trimmed(colon=True)
         self.fault: str | None = None
         """Why the reply cannot be parsed, as a sentence for the model; None if it can; known after `finish`."""
         self.called: bool = False
         """Whether the reply calls a tool; known after `finish`."""
 
     def feed(self, text: str) -> list[PartDelta]:
+        """Parse the next piece of the reply and return the deltas that are certain now."""
         self._text += text
         out: list[PartDelta] = []
         while not self._over and self._step(out, final=False):
@@ -92,6 +131,7 @@ class ReactParser:
         return out
 
     def finish(self) -> list[PartDelta]:
+        """End the reply and return the remaining deltas."""
         out: list[PartDelta] = []
         while not self._over and self._step(out, final=True):
             pass
@@ -133,33 +173,39 @@ class ReactParser:
 
     def _enter(self, label: str, out: list[PartDelta]) -> None:
         if self._part == "lead":
-            lead = self._thought.push("".join(self._held))
+            lead = "".join(self._held)
             self._held.clear()
-            if lead:
-                out.append(ThinkingDelta(lead))
+            if not _FENCE.fullmatch(lead) and (piece := self._thought.push(lead)):
+                out.append(ThinkingDelta(piece))
         if label == "thought":
             self._part = "thought"
-            self._thought.begin()
-        else:
+            self._thought.begin(self._marks)
+        elif label == "action":
             self._part = "action"
+        else:
+            self._part = "answer"
+            self._answer.begin(self._marks)
 
     def _choose(self, final: bool) -> bool:
         """Decide whether an action is the answer; return whether it is known."""
-        begun = self._text.lstrip(" \t").lower()
-        answer = _IS_ANSWER.match(self._text)
-        is_open = _ANSWER.startswith(begun) if answer is None else answer.end() == len(self._text)
-        if is_open and not final:
+        answer = _ANSWER.match(self._text)
+        begun = self._text.lstrip(" \t" + _MARKS).replace(" ", "_").lower()
+        is_open = "final_answer".startswith(begun[:12]) if answer is None else answer.end() == len(self._text)
+        if is_open and not final and len(self._text) < _LONGEST_ANSWER:
             return False
         if answer is None:
             self._calls = True
-        else:
-            self._part, self._text = "answer", self._text[answer.end() :]
+            return True
+        marks = sum(char in _MARKS for char in answer[0])
+        self._part, self._text = "answer", self._text[answer.end() :]
+        self._answer.begin(max(0, marks - self._marks))
         return True
 
     def _call(self, text: str) -> list[PartDelta]:
+        """Return the call that an action makes."""
         form = _CALL.match(text)
         assert form is not None  # it matches an empty text, too
-        name, gap, start = form["name"], form["gap"], form.end()
+        name, gap, start = form["name"].strip(_DRESS), form["gap"] if form["more"] is None else form["more"], form.end()
         if not name:
             return self._fail("The Action names no tool")
         arguments = "{}"
@@ -184,10 +230,11 @@ class ReactParser:
         while at < len(text):
             if self._line_start:
                 label = _LABEL.match(text, at)
-                if label is None and not final and text.find("\n", at) < 0 and _may_be_label(text, at):
+                if not final and text.find("\n", at) < 0 and self._is_open(text, at, label):
                     break
-                word = None if label is None else label[1].lower()
+                word = None if label is None else (label["word"] or "answer").lower()
                 if label is not None and (word == "observation" or self._part in ("lead", "thought")):
+                    self._marks = max(0, len(label["open"]) - (label["close"] or "").count("*"))
                     self._text, self._line_start = text[label.end() :], False
                     return text[:at], word
             newline = text.find("\n", at)
@@ -196,10 +243,13 @@ class ReactParser:
         self._text = text[at:]
         return text[:at], None
 
-
-def _may_be_label(text: str, at: int) -> bool:
-    begun = text[at : at + _LONGEST_LABEL].lstrip(" \t").lower()
-    return len(text) - at < _LONGEST_LABEL and any(word.startswith(begun[: len(word)]) for word in _LABELS)
+    @staticmethod
+    def _is_open(text: str, at: int, label: re.Match[str] | None) -> bool:
+        """Return whether more text may make a line begin with a label, or with none."""
+        if label is not None:
+            return label.end() == len(text)
+        begun = text[at : at + _LONGEST_LABEL].lstrip(" \t\ufeff#*").lower()
+        return len(text) - at < _LONGEST_LABEL and any(word.startswith(begun[: len(word)]) for word in _LABELS)
 
 
 FINAL_ANSWER = "FINAL_ANSWER"
@@ -222,6 +272,7 @@ _END = "When you know the answer, reply:\n\nThought: why this is the answer\nAct
 
 
 def prompt_of(request: ModelRequest, max_observation: int) -> ModelRequest:
+    """Return the text-only version of `request`."""
     pieces = _join_texts(_turns(request.messages, max_observation))
     settings = request.settings
     return ModelRequest(
@@ -325,6 +376,7 @@ def _join_texts(turns: Iterator[str | Part]) -> tuple[Part, ...]:
 
 
 def observation(result: ToolResult, longest: int) -> str:
+    """Return a tool result as one line; data longer than `longest` characters is cut and marked as truncated."""
     text = result.text
     left_out = len(text) - longest
     marked: dict[str, object] = {"truncated": left_out} if left_out > 0 else {}
