@@ -34,7 +34,8 @@ async def test_a_team_goes_on_from_each_of_its_turns(pattern: tuple[str, ...]) -
         except ConfigurationError:  # there is no such call
             break
         assert (list(forked.messages), forked.stop) == (list(run.messages), run.stop)
-        assert forked.usage == run.usage
+        if "in_background" not in pattern:  # see docs/limits.md
+            assert forked.usage == run.usage
     assert at > 2 or len(pattern) == 1
     with pytest.raises(ConfigurationError, match="team"):
         await Checkpoints(team).list("r")
