@@ -83,6 +83,7 @@ def test_health_weighs_and_who_is_unhealthy_is_still_listed() -> None:
     assert [match.registration.value for match in directory.query(["y"])] == [42]
     directory.deregister("a")
     directory.deregister("a")
+    assert ("a" in directory, "b" in directory, len(directory)) == (False, True, 2)
     assert sorted(match.name for match in directory.query()) == ["b", "c"]
 
 
